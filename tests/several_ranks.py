@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
+from training import run as runs
 from training.ranks import Ranks
 from training.stopping import StopRequest
 
@@ -56,7 +57,7 @@ class SeveralRanks:
 
     def _start(self) -> None:
         context = mp.get_context("forkserver")
-        context.set_forkserver_preload(["train"])  # once for all ranks
+        context.set_forkserver_preload([__name__])  # once for all ranks
         self.starts += 1
         meeting = self.folder / f"meeting{self.starts}"
         self.answers = context.Queue()
@@ -86,6 +87,7 @@ def _serve(rank: int, world_size: int, meeting: Path, tasks, answers) -> None:
     torch.set_num_threads(1)
     mp.set_start_method("fork", force=True)  # of data workers, as in a rank of torchrun
     os.environ["TQDM_DISABLE"] = "1"
+    runs.write_or_warn = lambda *_: None  # a page takes longer than a run
     dist.init_process_group(
         "gloo", init_method=f"file://{meeting}", rank=rank, world_size=world_size
     )

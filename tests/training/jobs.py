@@ -17,6 +17,8 @@ from training.ranks import Ranks
 from training.step import Position, train_step
 
 REPOSITORY = Path(__file__).parents[2]
+PAGELESS = str(Path(__file__).with_name("pageless.py"))
+"""train.py whose runs end without a page."""
 WORLD = World(8, 4, 1, 2, image_size=32, seed=3, drop_rate=0.1)
 """Lengths 33 45 14 10 22 27 18 5 for training; 35 12 23 53 test, 29 validation, 18 43 final."""
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from tests.soak import MARK, marked
-from tests.training.jobs import REPOSITORY, assert_same_run, assert_same_state, only_run
+from tests.training.jobs import PAGELESS, REPOSITORY, assert_same_run, assert_same_state, only_run
 
 STEP = 7
 """Steps of the victim before it is killed: inside an epoch, after the first checkpoint."""
@@ -66,6 +66,12 @@ def launch():
             os.kill(pid, signal.SIGKILL)
 
 
+@pytest.fixture(scope="module")
+def undisturbed():
+    """Folder of a run by its program, once it has run."""
+    return {}
+
+
 @pytest.fixture
 def program(request, command_line):
     """The command of a small training in a folder, and the comparison of two folders."""
@@ -79,7 +85,7 @@ def program(request, command_line):
     often = "train.eval_every=1", "train.log_every=1", "train.checkpoint_minutes=0"
 
     def command(folder):
-        return [str(REPOSITORY / "train.py"), *command_line(*often, runs=folder.name + "/runs")]
+        return [PAGELESS, *command_line(*often, runs=folder.name + "/runs")]
 
     return command, lambda *folders: assert_same_run(*(only_run(f / "runs") for f in folders))
 
@@ -87,7 +93,6 @@ def program(request, command_line):
 @pytest.mark.parametrize(
     ("program", "victim", "agent"),
     [
-        ("ddp.py", "rank", 0),
         ("train.py", "rank", 1),
         ("ddp.py", "agent", 0),
         ("train.py", "agent", 1),
@@ -95,15 +100,17 @@ def program(request, command_line):
     indirect=["program"],
 )
 def test_what_is_killed_starts_again_and_ends_as_one_undisturbed_agent(
-    launch, program, victim, agent, tmp_path
+    launch, program, undisturbed, victim, agent, tmp_path
 ):
     """A rank by itself; an agent with its rank only with the other agent, which ends meanwhile."""
     command, compare = program
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    killed = tmp_path / "killed"
     wrapped = [str(Path(__file__).with_name("killed.py")), str(tmp_path / "mark"), str(STEP)]
-    (tmp_path / "mark").touch()
-    assert launch(whole, 1, *wrapped, str(agent), victim, *command(whole)) == [0]
-    (tmp_path / "mark").unlink()
+    if (kind := Path(command(killed)[0]).name) not in undisturbed:
+        whole = undisturbed[kind] = tmp_path / "whole"
+        (tmp_path / "mark").touch()
+        assert launch(whole, 1, *wrapped, str(agent), victim, *command(whole)) == [0]
+        (tmp_path / "mark").unlink()
     disturbed = [*wrapped, str(agent), victim, *command(killed)]
     statuses = launch(killed, 2, *disturbed)
     assert (tmp_path / "mark").exists()
@@ -112,7 +119,7 @@ def test_what_is_killed_starts_again_and_ends_as_one_undisturbed_agent(
         assert statuses[1 - agent] == 1
         statuses = launch(killed, 2, *disturbed)
     assert statuses == [0, 0]
-    compare(whole, killed)
+    compare(undisturbed[kind], killed)
 
 
 def test_an_agent_goes_on_alone_when_the_other_is_lost_for_good(launch, tmp_path):

@@ -27,7 +27,7 @@ from training.config import SYNC_NAMES, compose_job
 from training.ranks import Ranks, join_ranks, set_deterministic
 from training.sidings import fitted
 
-COUNT = 32
+COUNT = 26
 CANDIDATES = 30
 """Configs of which the one with most that is new is taken."""
 LONG = ("split", "error", "carry", "truncate")

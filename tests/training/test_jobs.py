@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from bload import InputError
-from tests.training.jobs import REPOSITORY
+from tests.training.jobs import PAGELESS, REPOSITORY
 from training.stopping import AgreedError
 
 LAUNCHERS = {
@@ -21,7 +21,7 @@ SHORT = ("train.epochs=1", "loader.t_max=53,9", "loader=naive,bload")
 """Four jobs. Blocks of 9 slots hold no video, so two of them are refused."""
 
 
-def run(launcher, *arguments, script="train.py"):
+def run(launcher, *arguments, script=PAGELESS):
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     command = [*LAUNCHERS[launcher], script, *arguments]
     return subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True)
@@ -62,6 +62,7 @@ def fail(*arguments):
     raise ERROR("of one rank")
 
 run.train_step = fail
+run.write_or_warn = lambda *_: None
 if __name__ == "__main__":
     jobs.run(train.main)
 """

@@ -49,6 +49,7 @@ def job(root: Path, runs: Path, *more: str) -> dict:
     )
 
 
+@pytest.mark.usefixtures("pages")
 def test_videos_become_frames_train_a_model_and_are_evaluated(root, tmp_path, capsys):
     train.train(job(root, tmp_path / "runs"), one_rank())
     folder = only_run(tmp_path / "runs")
@@ -97,9 +98,8 @@ def test_with_a_cache_the_second_epoch_decodes_nothing(root, tmp_path):
         return decode.call_count
 
     cache = f"dataset.cache={tmp_path / 'cache'}"
-    frames, pictured = 26 + 16, 3  # the picture at the end of a run shows frames in their own size
-    assert decoded(cache) == frames + pictured
-    assert decoded(cache, "train.epochs=3") == pictured
+    assert decoded(cache) == 26 + 16
+    assert decoded(cache, "train.epochs=3") == 0
 
 
 def test_augmentation_changes_training_and_is_drawn_alike_again(root, tmp_path):

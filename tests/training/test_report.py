@@ -25,6 +25,7 @@ from training.report.video import predict_video, read_video, representative_vide
 from training.report.write import drawn_files, write_page
 
 CPU = torch.device("cpu")
+pytestmark = pytest.mark.usefixtures("pages")
 
 
 @pytest.fixture

@@ -175,8 +175,8 @@ def _draw_boxes(
     A label is at the upper end of its box, a person's at the lower: objects lie on persons.
     """
     axes.axis("off")
-    axes.set_title(caption, loc="left", color=_GREY)
-    axes.set_title(name, loc="right", color=_INK)
+    axes.set_title(caption, loc="left", color=_GREY, y=1)  # matplotlib searches for y slowly
+    axes.set_title(name, loc="right", color=_INK, y=1)
     axes.imshow(image, extent=(0, image.width, image.height, 0))
     for _, colour, (x1, y1, x2, y2) in boxes:
         axes.add_patch(Rectangle((x1, y1), x2 - x1, y2 - y1, fill=False, color=colour, lw=2))
