@@ -14,7 +14,7 @@ import torch
 
 from bload import InputError
 from experiments.study import Options
-from training.apart import build_separate_training
+from training.build import open_training
 from training.config import CONFIGS, TIMEOUT, TrainJob, compose_job
 from training.data import open_data
 from training.figures import imbalance
@@ -85,9 +85,7 @@ class Contender:
     def __init__(self, cfg: TrainJob, ranks: Ranks = ALONE) -> None:
         data = open_data(cfg, ranks)
         self.cfg, self.ranks, self.loader = cfg, ranks, data.loader
-        torch.manual_seed(cfg.train.seed)
-        one_shape = self.loader.plan.has_one_size and cfg.model.padding == "computed"
-        self.training = build_separate_training(cfg, data.source, ranks, one_shape)
+        self.training = open_training(cfg, ranks, data)
         self.steps = self.loader.by_step()
         self.take_steps(2)  # the first steps are slower
         self.steps = self.loader.by_step()

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -15,8 +15,10 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from bload import Batch, BlockLoader, BlockSampler
+from datasets.action_genome import VideoSource
+from datasets.build import build_letterbox
 from datasets.letterbox import Letterbox
-from models import DDS, Criterion, build_model
+from models import DDS, Criterion, build_criterion, build_model
 from models.backbone import freeze_first_stage
 from models.config import ModelConfig, share_of
 from models.exchange import Exchange
@@ -30,6 +32,9 @@ from training.optimiser import Optimiser, Schedule, build_optimiser
 from training.ranks import Ranks
 from training.sidings import recompute, sync
 from training.sidings.ablations import Ablation
+
+if TYPE_CHECKING:
+    from training.data import Data
 
 
 class Siding(Protocol):
@@ -146,39 +151,59 @@ def build_inputs(
     return Inputs(letterbox, device, extra, train.bptt if train else None)
 
 
+def open_training(
+    cfg: TrainJob, ranks: Ranks, data: "Data", saved: Mapping[str, Any] | None = None
+) -> Training:
+    """Build the model of a job on this rank's device, with its optimiser, losses and inputs.
+
+    Args:
+        saved: contents of the checkpoint that it will be restored from.
+    """
+    sampler = data.loader.sampler
+    execution, sidings = choose_execution(cfg, ranks, sampler, saved["sidings"] if saved else {})
+    torch.manual_seed(cfg.train.seed)
+    with ranks.agree_on_errors():
+        model = build_network(cfg, ranks.device, execution)
+    one_shape = sampler.plan.has_one_size and cfg.model.padding == "computed"
+    choose_kernels(cfg.train.amp, cfg.train.deterministic, one_shape)
+    cfg = replace(cfg, train=cfg.train.with_epochs_for_slots(data.loader.account.processed))
+    return build_training(cfg, ranks, model, data.source, data.loader, sidings)
+
+
 def build_training(
-    cfg: TrainConfig,
+    cfg: TrainJob,
     ranks: Ranks,
     model: DDS,
-    criterion: Criterion,
-    inputs: Inputs,
+    source: VideoSource,
     loader: BlockLoader | None = None,
     sidings: Mapping[str, Siding] = {},
 ) -> Training:
     """Build the `Training` of a model that is already on its device.
 
     Args:
+        source: videos to train on.
         loader: tells where in its epoch a step is, for ``train.sync``.
         sidings: of the network.
     """
-    average = None
-    if cfg.ema:
-        average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(cfg.ema))
+    train, average = cfg.train, None
+    if train.ema:
+        average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(train.ema))
+    letterbox = build_letterbox(source, cfg.dataset.augment, train.seed)
     training = Training(
-        cfg,
+        train,
         ranks,
         model,
         model,
         average,
-        criterion,
-        inputs,
-        build_optimiser(model, cfg.lr, cfg.backbone_lr, cfg.weight_decay, cfg.muon_lr),
-        Schedule(cfg.schedule, cfg.epochs, cfg.warmup_epochs, cfg.step_at),
-        Ablation(cfg.starts, cfg.padding, cfg.seed),
-        Ablation(cfg.starts, seed=cfg.seed),
+        build_criterion(cfg.loss),
+        build_inputs(cfg.model, letterbox, ranks.device, train),
+        build_optimiser(model, train.lr, train.backbone_lr, train.weight_decay, train.muon_lr),
+        Schedule(train.schedule, train.epochs, train.warmup_epochs, train.step_at),
+        Ablation(train.starts, train.padding, train.seed),
+        Ablation(train.starts, seed=train.seed),
         sidings={**sidings},
     )
-    if cfg.sync != "allreduce":
+    if train.sync != "allreduce":
         return sync.switch_on(training, loader)
     if ranks.world_size == 1:
         return training

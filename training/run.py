@@ -10,22 +10,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
 from tqdm import tqdm
 
 from bload import Batch
-from datasets.build import build_letterbox
 from datasets.letterbox import Letterbox
-from models import build_criterion
 from models.weights import load_weights, noise_warning
-from training.build import (
-    Training,
-    build_inputs,
-    build_network,
-    build_training,
-    choose_execution,
-    choose_kernels,
-)
+from training.build import Training, build_inputs, open_training
 from training.checkpoint import Progress, open_checkpoint, restore, save_checkpoint
 from training.config import RESUMING, TrainJob
 from training.data import Data, Split, open_data
@@ -296,28 +286,6 @@ def begin_or_resume(cfg: TrainJob, ranks: Ranks, folder: RunFolder, data: Data) 
     if is_new:
         run.save()
     return run, errors + message
-
-
-def open_training(
-    cfg: TrainJob, ranks: Ranks, data: Data, saved: dict[str, Any] | None = None
-) -> Training:
-    """Build the model on this rank's device, with its optimiser, losses and inputs.
-
-    Args:
-        saved: contents of the checkpoint that it will be restored from.
-    """
-    sampler = data.loader.sampler
-    execution, sidings = choose_execution(cfg, ranks, sampler, saved["sidings"] if saved else {})
-    torch.manual_seed(cfg.train.seed)
-    with ranks.agree_on_errors():
-        model = build_network(cfg, ranks.device, execution)
-    one_shape = sampler.plan.has_one_size and cfg.model.padding == "computed"
-    choose_kernels(cfg.train.amp, cfg.train.deterministic, one_shape)
-    train_cfg = cfg.train.with_epochs_for_slots(data.loader.account.processed)
-    letterbox = build_letterbox(data.source, cfg.dataset.augment, cfg.train.seed)
-    inputs = build_inputs(cfg.model, letterbox, ranks.device, cfg.train)
-    criterion = build_criterion(cfg.loss)
-    return build_training(train_cfg, ranks, model, criterion, inputs, data.loader, sidings)
 
 
 def find_run(cfg: TrainJob, ranks: Ranks) -> tuple[RunFolder, Data, dict[str, Any] | None]:

@@ -11,7 +11,7 @@ from datasets.build import build_source
 from models.execution import Execution
 from models.recompute import Offload, Recompute
 from tests.training.jobs import one_rank, overrides
-from training.apart import build_separate_training
+from training.build import build_execution
 from training.data import open_data
 from training.sidings import fitted
 
@@ -56,6 +56,4 @@ EXECUTIONS = [
 
 @pytest.mark.parametrize(("choice", "execution"), EXECUTIONS)
 def test_what_is_timed_recomputes_and_offloads_as_what_is_trained(config, choice, execution):
-    cfg = config(f"model.checkpoint={choice}")
-    model = build_separate_training(cfg, build_source(cfg.dataset, "train"), one_rank()).model
-    assert model.execution == execution
+    assert build_execution(config(f"model.checkpoint={choice}"), world_size=1) == execution

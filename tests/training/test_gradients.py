@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from bload import BlockLoader
-from datasets.build import build_letterbox, build_source
+from datasets.build import build_source
 from models import build_criterion, build_model, counts, to_tensors
 from models.frames import Frames
 from tests.training.jobs import WORLD, one_rank
-from training.build import build_execution, build_inputs, build_training
+from training.build import build_execution, build_training
 from training.step import backward
 
 VIDEOS = WORLD.train_videos
@@ -47,10 +47,7 @@ def double_training(ranks, cfg, source=None, hook=None):
     model.execution = build_execution(cfg, ranks.world_size)
     if hook:
         model.register_forward_pre_hook(hook)
-    letterbox = build_letterbox(source, cfg.dataset.augment, cfg.train.seed)
-    inputs = build_inputs(cfg.model, letterbox, ranks.device, cfg.train)
-    criterion = build_criterion(cfg.loss)
-    training = build_training(cfg.train, ranks, model, criterion, inputs, loader)
+    training = build_training(cfg, ranks, model, source, loader)
     return training, next(loader.by_step())
 
 

@@ -32,8 +32,7 @@ from bload.errors import differences
 from datasets.action_genome import VideoSource
 from datasets.build import build_source
 from datasets.machine import reading, write_whole
-from training.apart import build_separate_training
-from training.build import Training
+from training.build import Training, build_execution, build_network, build_training, choose_kernels
 from training.config import TrainJob, compose_job
 from training.folder import read_object
 from training.ranks import Ranks, join_ranks
@@ -80,7 +79,9 @@ def fit(cfg: TrainJob, source: VideoSource, ranks: Ranks) -> Cost:
     t_max = cfg.loader.t_max or natural_t_max(source.lengths, cfg.loader.name)
     sizes = [(rows, max(1, t_max // part)) for rows, part in SHAPES]
     sizes = [(rows, t) for rows, t in sizes if rows * t <= cfg.train.batch_slots]
-    training = build_separate_training(cfg, source, ranks)
+    choose_kernels(cfg.train.amp, cfg.train.deterministic, one_shape=False)
+    model = build_network(cfg, ranks.device, build_execution(cfg, ranks.world_size))
+    training = build_training(cfg, ranks, model, source)
     work, seconds = [], []
     for batch in batches_of(source, [(*size, fill) for size in sizes for fill in FILLS]):
         work.append(work_of(batch))
