@@ -226,7 +226,7 @@ def try_forms(name: str, kind: str, attention: str) -> dict[str, str]:
         config = transformers.CONFIG_MAPPING[name](**CONFIGS.get(name, {}))
         model = getattr(transformers, kind)
         if not isinstance(config, model.config_class):
-            config = config.get_text_config()
+            config = config.get_text_config(decoder=True)
         source = inspect.getsource(sys.modules[model.__module__])
         if attention == "kernels" and not any(kernel in source for kernel in KERNELS):
             return {}
