@@ -305,7 +305,7 @@ def page() -> str:
         [
             f"{len(causes)} architectures, {count:,} forms tried, with {'; '.join(versions)}:",
             tabulate(cells, heads, "pipe"),
-            f"{len(refused)} make no small model (models.csv has the reasons): {', '.join(refused)}.",
+            f"{len(refused)} make no small model (reasons: models.csv): {', '.join(refused)}.",
         ]
     )
 
