@@ -226,7 +226,7 @@ def try_forms(name: str, kind: str, attention: str) -> dict[str, str]:
         config = transformers.CONFIG_MAPPING[name](**CONFIGS.get(name, {}))
         model = getattr(transformers, kind)
         if not isinstance(config, model.config_class):
-            config = config.get_text_config()
+            config = config.get_text_config(decoder=True)
         source = inspect.getsource(sys.modules[model.__module__])
         if attention == "kernels" and not any(kernel in source for kernel in KERNELS):
             return {}
@@ -305,7 +305,7 @@ def page() -> str:
         [
             f"{len(causes)} architectures, {count:,} forms tried, with {'; '.join(versions)}:",
             tabulate(cells, heads, "pipe"),
-            f"The default configs of {len(refused)} make no model: {', '.join(refused)}.",
+            f"{len(refused)} make no small model (reasons: models.csv): {', '.join(refused)}.",
         ]
     )
 

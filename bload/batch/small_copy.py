@@ -94,6 +94,8 @@ def _drop_layers(config: Any, values: dict[str, Any], large: dict[str, int]) -> 
         first = {layer for layer, kind in enumerate(types) if types[:layer].count(kind) < 2}
         spare = [layer for layer in range(count) if layer not in first]
         kept = sorted([*first, *spare[: max(0, least - len(first))]])
+        for key in (key for key in values if key.endswith(("layer_ids", "layer_indices"))):
+            setattr(config, key, [kept.index(layer) for layer in values[key] if layer in kept])
         for key, value in lists.items():
             few = [value[layer] for layer in kept] if value in typed else [*range(len(kept))]
             setattr(config, key, few)
