@@ -59,28 +59,17 @@ def environment(wheel, tmp_path_factory):
 def runs(request, environment, tmp_path_factory):
     """A run, one that is killed, and that one started again."""
     folder = tmp_path_factory.mktemp(request.param)
-    example = FOLDER / TRAINERS[request.param]
-    whole = run(environment, example, folder / "whole")
-    killed = run(environment, example, folder / "killed", STOP)
-    resumed = run(environment, example, folder / "killed")
-    return whole, killed, resumed
+    program = Path(__file__).with_name("recorded.py")
+    environment.run(program, FOLDER / TRAINERS[request.param], folder, str(STOP), cwd=folder)
+    return [read_run(folder / name) for name in ("whole", "killed", "resumed")]
 
 
-def run(environment: Environment, example: Path, folder: Path, stop: int | None = None) -> Run:
-    folder.mkdir(exist_ok=True)
-    environment.run(
-        *("-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"),
-        *(Path(__file__).with_name("recorded.py"), example, folder),
-        *([] if stop is None else [str(stop)]),
-        cwd=folder,
-        fails=stop is not None,
-    )
+def read_run(folder: Path) -> Run:
     lines = [
         [json.loads(line) for line in (folder / f"rank{rank}.jsonl").read_text().splitlines()]
         for rank in range(2)
     ]
-    weights = [torch.load(folder / f"rank{rank}.pt") for rank in range(2) if stop is None]
-    return Run(lines, weights)
+    return Run(lines, [torch.load(path) for path in sorted(folder.glob("rank*.pt"))])
 
 
 @pytest.fixture(scope="module")
