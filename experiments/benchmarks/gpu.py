@@ -1,7 +1,7 @@
 """`model=dds` in bf16 on a card: frames a second under the loaders, and their use of the card.
 
     python -m experiments.benchmarks gpu            # minutes on an H200; no Hydra, no wandb
-    python -m experiments.benchmarks gpu --quick    # a toy on the CPU, two minutes; for runs/
+    python -m experiments.benchmarks gpu --quick    # a toy of one loader on the CPU; for runs/
 
 Each loader trains its own network, one after another, on frames enlarged on the card. Frames a
 second are an epoch's frames per step over the mean seconds of a step, since a few steps could hold
@@ -78,7 +78,8 @@ def measure(toy: bool) -> Iterator[Row]:
     product = matrix_product(device, 256 if toy else 8_192)
     sheets = [peak for name, peak in TERAFLOPS.items() if re.search(rf"\b{name}\b", card)]
     peak_teraflops, rates = sheets[0] if sheets else None, {}
-    for loader, temporal in [*((loader, "dds") for loader in LOADERS), (LOADERS[-1], "none")]:
+    loaders = LOADERS[-1:] if toy else LOADERS
+    for loader, temporal in [*((loader, "dds") for loader in loaders), (LOADERS[-1], "none")]:
         job = make_gpu_job(toy, loader, temporal=temporal, checkpoint=str(share))
         contender = Contender(job, ranks)
         seconds = fmean(contender.take_steps(1 if toy else 40).seconds)

@@ -1,14 +1,24 @@
-"""Runs an example on one rank and writes down what it trains: ``EXAMPLE FOLDER [BATCHES]``.
+"""Runs an example on two ranks and writes down what they train.
 
-A line per batch: its sequences, and a digest of the parameters before it. With BATCHES, the process
-ends at once after so many, as one that is killed.
+    recorded.py EXAMPLE ELASTIC FOLDER BATCHES
+
+It runs in FOLDER/whole; in FOLDER/killed, where every rank ends at once after so many batches, as
+one that is killed; and goes on in copies of that: in FOLDER/resumed, and in FOLDER/elastic as the
+program ELASTIC on three ranks. Ranks write a line per batch: its
+sequences, and a digest of the parameters before it. They are forked from this process, which has
+imported what the example imports, since that takes longest.
 """
 
+import ast
 import hashlib
 import json
 import os
 import runpy
+import shutil
+import socket
 import sys
+import traceback
+from importlib import import_module
 from pathlib import Path
 
 import torch
@@ -48,12 +58,53 @@ def record(example: Path, folder: Path, stop: int | None) -> None:
         register_module_forward_pre_hook(write)
         dist.destroy_process_group = lambda: None  # the weights may be sharded
         torch.manual_seed(0)
-        sys.path.insert(0, str(example.parent))
         model = runpy.run_path(str(example), run_name="__main__")["model"]
     state = model.state_dict()
     weights = {name.removeprefix("module."): whole(value) for name, value in state.items()}
     torch.save(weights, folder / f"rank{rank}.pt")
 
 
+def import_modules(example: Path) -> None:
+    sys.path.insert(0, str(example.parent))
+    for node in ast.walk(ast.parse(example.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            import_module(node.module)
+        elif isinstance(node, ast.Import):
+            for name in node.names:
+                import_module(name.name)
+
+
+def launch(example: Path, folder: Path, stop: int | None = None, count: int = 2) -> list[int]:
+    """Run the example on ranks, with the variables of torchrun; return their exit codes."""
+    folder.mkdir(exist_ok=True)
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = str(free.getsockname()[1])
+    ranks = []
+    for rank in map(str, range(count)):
+        ranks.append(os.fork())
+        if not ranks[-1]:
+            os.environ |= {"RANK": rank, "LOCAL_RANK": rank, "GROUP_RANK": "0"}
+            os.environ |= {"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)}
+            os.environ |= {"MASTER_ADDR": "localhost", "MASTER_PORT": port}
+            os.environ |= {"TORCHELASTIC_RUN_ID": "forked"}
+            os.chdir(folder)
+            try:
+                record(example, folder, stop)
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)
+            os._exit(0)
+    return [os.waitstatus_to_exitcode(os.waitpid(rank, 0)[1]) for rank in ranks]
+
+
 if __name__ == "__main__":
-    record(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]) if sys.argv[3:] else None)
+    example, elastic, folder = map(Path, sys.argv[1:4])
+    stop = int(sys.argv[4])
+    import_modules(example)
+    assert launch(example, folder / "whole") == [0, 0]
+    assert launch(example, folder / "killed", stop) == [3, 3]
+    for name in ("resumed", "elastic"):
+        shutil.copytree(folder / "killed", folder / name)
+    assert launch(example, folder / "resumed") == [0, 0]
+    assert launch(elastic, folder / "elastic", count=3) == [0, 0, 0]

@@ -2,7 +2,6 @@
 
 import json
 import runpy
-import shutil
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,34 +61,21 @@ def environment(wheel, tmp_path_factory):
 def runs(request, environment, tmp_path_factory):
     """A run, one that is killed, and that one started again, on as many ranks and on three."""
     folder = tmp_path_factory.mktemp(request.param)
+    program = Path(__file__).with_name("recorded.py")
     example = FOLDER / TRAINERS[request.param]
-    whole = run(environment, example, folder / "whole")
-    killed = run(environment, example, folder / "killed", STOP)
-    shutil.copytree(folder / "killed", folder / "elastic")
-    resumed = run(environment, example, folder / "killed")
+    elastic = example
     if request.param == "lightning":
-        example = Path(__file__).with_name("elastic_in_lightning.py")
-    elastic = run(environment, example, folder / "elastic", ranks=3)
-    return whole, killed, resumed, elastic
+        elastic = Path(__file__).with_name("elastic_in_lightning.py")
+    environment.run(program, example, elastic, folder, str(STOP), cwd=folder)
+    return [read_run(folder / name) for name in ("whole", "killed", "resumed", "elastic")]
 
 
-def run(
-    environment: Environment, example: Path, folder: Path, stop: int | None = None, ranks: int = 2
-) -> Run:
-    folder.mkdir(exist_ok=True)
-    environment.run(
-        *("-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}"),
-        *(Path(__file__).with_name("recorded.py"), example, folder),
-        *([] if stop is None else [str(stop)]),
-        cwd=folder,
-        fails=stop is not None,
-    )
+def read_run(folder: Path) -> Run:
     lines = [
-        [json.loads(line) for line in (folder / f"rank{rank}.jsonl").read_text().splitlines()]
-        for rank in range(ranks)
+        [json.loads(line) for line in path.read_text().splitlines()]
+        for path in sorted(folder.glob("rank*.jsonl"))
     ]
-    weights = [torch.load(folder / f"rank{rank}.pt") for rank in range(ranks) if stop is None]
-    return Run(lines, weights)
+    return Run(lines, [torch.load(path) for path in sorted(folder.glob("rank*.pt"))])
 
 
 @pytest.fixture(scope="module")

@@ -70,8 +70,10 @@ if __name__ == "__main__":
 
 @pytest.mark.slow
 @pytest.mark.dist
-@pytest.mark.parametrize("launcher", LAUNCHERS)
-@pytest.mark.parametrize("error", ["ZeroDivisionError", "InputError"])
+@pytest.mark.parametrize(
+    ("launcher", "error"),
+    [("python", "ZeroDivisionError"), ("python", "InputError"), ("torchrun", "InputError")],
+)
 def test_an_error_of_one_rank_ends_all_ranks_and_one_process_goes_on(
     command_line, tmp_path, launcher, error
 ):
