@@ -116,7 +116,7 @@ def write_predictions(
 
 
 def read_metadata(path: Path | str) -> dict[str, Any]:
-    """Return what a file says of itself; empty for a file that another tool wrote.
+    """Return what a file says frame_rows itself; empty for a file that another tool wrote.
 
     Raises `InputError` for a file that is missing, not Parquet, or of another version.
     """
