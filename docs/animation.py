@@ -30,6 +30,7 @@ FRAME_MS, HOLD_MS = 50, 3200
 
 font = cache(ImageFont.load_default)
 Colour = tuple[int, int, int]
+Place = tuple[int, int]
 Pen = ImageDraw.ImageDraw
 CARD: Colour = (22, 27, 34)
 TRACK: Colour = (36, 42, 51)
@@ -144,8 +145,7 @@ class Scene:
         """Draw the empty slots of a row, and its padding as far as it has come."""
         top, used = self._y(row), side.used(row)
         pen.rectangle(self._box(side, 0, self.t_max, top), fill=TRACK)
-        grown = min(max((frame - side.full(row)) / SWEEP, 0.0), 1.0)
-        end = used + (self.t_max - used) * grown
+        end = used + self._padding(side, row, frame)
         if end > used:
             self._hatch(pen, self._box(side, used, end, top), PADDING)
             trained = self.trained(side, row, frame)
@@ -198,32 +198,35 @@ class Scene:
             top, x = self._y(row), self._x(side, self.t_max * within / STEP)
             pen.rectangle((x - 2, top - 3, x + 2, top + THICK + 2), fill=WHITE)
             place = (side.left - 12, top + THICK // 2)
-            self._text(pen, place, f"rank {row % self.ranks}", 24, INK, "rm")
+            write(pen, place, f"rank {row % self.ranks}", 24, INK, "rm")
 
     def _texts(self, pen: Pen, side: Side, frame: int) -> None:
         """Draw the title and, below the blocks, the counters."""
         left, base = side.left, self.size[1] - BOTTOM + 24
-        self._text(pen, (left, 30), side.title, 42, INK, "lt", bold=True)
-        self._text(pen, (left, 84), side.caption, 28, QUIET, "lt")
+        write(pen, (left, 30), side.title, 42, INK, "lt", bold=True)
+        write(pen, (left, 84), side.caption, 28, QUIET, "lt")
         padded = sum(self.padded(side, row, frame) for row in range(side.rows))
         packs = side is self.sides[1]
         colour = GOOD if packs else WASTED
         count = f"{padded:,}"
-        self._text(pen, (left, base), count, 60, colour, "lt", bold=True)
+        write(pen, (left, base), count, 60, colour, "lt", bold=True)
         wide = round(font(60).getlength(count))
         unit = "padded slot" if padded == 1 else "padded slots"
-        self._text(pen, (left + wide + 20, base + 16), unit, 32, INK, "lt")
+        write(pen, (left + wide + 20, base + 16), unit, 32, INK, "lt")
         steps, right = self.steps(side), self._x(side, self.t_max)
         done = (frame - self.trains) / STEP
         if frame >= self.trains:
             now = "epoch done" if done >= steps else f"step {int(done) + 1} of {steps}"
             tint = GOOD if done >= steps and packs else INK
-            self._text(pen, (right, base + 16), now, 32, tint, "rt")
+            write(pen, (right, base + 16), now, 32, tint, "rt")
 
     def padded(self, side: Side, row: int, frame: int) -> int:
         """Return the slots of a row that hold padding so far."""
+        return round(self._padding(side, row, frame))
+
+    def _padding(self, side: Side, row: int, frame: int) -> float:
         grown = min(max((frame - side.full(row)) / SWEEP, 0.0), 1.0)
-        return round((self.t_max - side.used(row)) * grown)
+        return (self.t_max - side.used(row)) * grown
 
     def _legend(self, pen: Pen, frame: int) -> None:
         """Draw, below the packed blocks, what is going on and what the colours mean."""
@@ -241,7 +244,7 @@ class Scene:
             lines = [(f"{fewer:.1f} times fewer slots to compute,", GOOD)]
             lines.append((f"{self.steps(packed)} steps instead of {self.steps(naive)}", GOOD))
         for number, (text, colour) in enumerate(lines):
-            self._text(pen, (left, top + 46 * number), text, 34, colour, "lt")
+            write(pen, (left, top + 46 * number), text, 34, colour, "lt")
         top += 136
         for number, name in enumerate(("video", "start", "padding", "padding, computed")):
             x, y = left + 200 * (number % 2), top + 48 * (number // 2)
@@ -251,19 +254,13 @@ class Scene:
                 pen.rectangle((x, y, x + 33, y + 25), fill=VIDEOS[0])
             else:
                 self._hatch(pen, (x, y, x + 33, y + 25), PADDING if name == "padding" else WASTED)
-            self._text(pen, (x + 46, y + 13), name, 28, QUIET, "lm")
+            write(pen, (x + 46, y + 13), name, 28, QUIET, "lm")
 
-    def _text(
-        self,
-        pen: Pen,
-        place: tuple[int, int],
-        text: str,
-        size: int,
-        colour: Colour,
-        anchor: str,
-        bold: bool = False,
-    ) -> None:
-        pen.text(place, text, colour, font(size), anchor, stroke_width=int(bold))
+
+def write(
+    pen: Pen, place: Place, text: str, size: int, colour: Colour, anchor: str, bold: bool = False
+) -> None:
+    pen.text(place, text, colour, font(size), anchor, stroke_width=int(bold))
 
 
 def _bars(plan: Plan) -> tuple[list[Bar], list[Bar]]:

@@ -156,8 +156,10 @@ def outcome(ranks: Ranks, lines: list[str]) -> str:
     """``trained``, or the sentence that refuses these overrides."""
     try:
         cfg = compose_job("train", lines)
-        if cfg.loader.cost == "fitted":
-            fitted.main(lines)
+        with ranks.agree_on_errors():
+            if cfg.loader.cost == "fitted" and ranks.is_first:
+                with mock.patch.object(fitted, "REPEATS", 1):
+                    fitted.main(lines)
         alone = join_ranks(cfg.train.device, cfg.train.timeout, cfg.train.deterministic)
         with mock.patch.object(runs, "write_or_warn"):
             summary = train.train(cfg, alone if ranks.world_size == 1 else ranks)
