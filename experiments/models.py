@@ -303,9 +303,10 @@ def page() -> str:
     refused = sorted({*rows.loc[rows["attention"] == "eager", "architecture"]} - {*causes.index})
     return "\n\n".join(
         [
-            f"{len(causes)} architectures, {count:,} forms tried, with {'; '.join(versions)}:",
+            f"{len(causes)} architectures; {count:,} forms were tried, with {'; '.join(versions)}:",
             tabulate(cells, heads, "pipe"),
-            f"{len(refused)} make no small model (reasons: models.csv): {', '.join(refused)}.",
+            f"No small model can be made of {len(refused)} architectures "
+            f"([reasons](../results/models.csv)): {', '.join(refused)}.",
         ]
     )
 
