@@ -161,5 +161,5 @@ BATCHES = {"sequences": ",.0f"} | WORKERS
 TABLES = {
     "batches": Table(f"Milliseconds per batch of {SLOTS:,} tokens:", BATCHES),
     "whether blocks pay": Table("Seconds of an epoch, over those of blocks:", PAY),
-    "waiting": Table("Epochs of `dds_tiny`, whose workers are there already:", WAITING),
+    "waiting": Table("Epochs of `dds_tiny`, timed once the data workers have started:", WAITING),
 }
