@@ -313,6 +313,7 @@ def register() -> None:
     from omegaconf import OmegaConf
 
     OmegaConf.register_new_resolver("meanings", format_meanings, replace=True)
+    OmegaConf.register_new_resolver("packers", lambda: ", ".join(PACKERS), replace=True)
     store = ConfigStore.instance()
     store.store(name="train_schema", node=TrainFiles)
     store.store(name="eval_schema", node=EvalJob)

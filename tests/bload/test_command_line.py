@@ -4,7 +4,6 @@ import json
 import re
 import sys
 
-import pandas as pd
 import pytest
 
 from bload.__main__ import main
@@ -98,6 +97,8 @@ def test_a_file_of_lengths_adds_predicted_work_and_a_recommended_block_size(run,
 
 
 def test_lengths_are_read_from_the_files_that_people_have(run, tmp_path):
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
     table = pd.DataFrame({"name": list("abc"), "length": [3, 17, 8]})
     table.to_parquet(tmp_path / "a.parquet")
     table.to_csv(tmp_path / "a.csv.gz", index=False)
