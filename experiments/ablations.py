@@ -3,7 +3,7 @@
     python train.py experiment=ablations                    # and the others in its file
     python -m experiments.ablations [FOLDER]
 
-`bload` with one change at a time, each less no change, by seed: the same first weights and blocks.
+`bload` with one change at a time, each minus no change, by seed: the same first weights and blocks.
 Holm's correction is within a question (dev/LOG.md, "The headline, again").
 """
 
@@ -38,7 +38,7 @@ def tables(folder: Path) -> str:
             row += [gain, student(seeds.remembered).text()]
             rows.append([*row, signed(seeds.remembered - base.remembered)])
     heads = ["question", "`bload` with", "seeds", f"Recall@20, {name_splits(runs)}"]
-    return markdown(rows, [*heads, "less no change", "remembered", "less no change"], words=2)
+    return markdown(rows, [*heads, "minus no change", "needs memory", "minus no change"], words=2)
 
 
 if __name__ == "__main__":

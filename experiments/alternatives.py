@@ -59,9 +59,10 @@ def tables(rows: pd.DataFrame) -> str:
                 "yes" if first.one_shape else "no",
             ]
         )
-    heads = ["loader, padding", *(f"{n} rank{'s' * int(n > 1)}" for n in ranks)]
-    heads += ["padded", "deleted", f"steps of {fewest}", f"imbalance of {largest}"]
-    return markdown(cells, [*heads, f"MiB of {fewest}", "one shape"])
+    names = [f"{n} rank{'s' * int(n > 1)}" for n in ranks]
+    heads = ["loader, padding", *names, "padded", "deleted", f"steps, {names[0]}"]
+    heads += [f"imbalance, {names[-1]}", f"MiB, {names[0]}", "all batches one shape"]
+    return markdown(cells, heads)
 
 
 if __name__ == "__main__":

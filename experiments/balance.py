@@ -124,7 +124,8 @@ def tables(rows: pd.DataFrame) -> str:
         "Steps by which `queue` trains the costliest 30 % of the blocks of Action Genome later"
     )
     parts = [counted_table(plans), f"{sentence} than `none`:", delay_table(plans["Action Genome"])]
-    return "\n\n".join([*parts, measured_table(rows)])
+    parts += [f"Measured on {rows.ranks.max()} ranks:", measured_table(rows)]
+    return "\n\n".join(parts)
 
 
 if __name__ == "__main__":

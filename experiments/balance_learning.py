@@ -5,7 +5,7 @@
 
 `window` and `queue` bring blocks of like cost into one step; `pairs` and `counts` keep the random
 steps of `none` and share them out otherwise. Judged by Recall@20 and by the loss of the last tenth
-of the steps, each less `none`, by seed (dev/LOG.md, "Two protocols").
+of the steps, each minus `none`, by seed (dev/LOG.md, "Two protocols").
 """
 
 from pathlib import Path
@@ -16,7 +16,7 @@ from experiments.study import markdown, report_runs
 
 
 def tables(folder: Path) -> str:
-    """Tabulate Recall@20 and the last losses of every balance, and each less `none`."""
+    """Tabulate Recall@20 and the last losses of every balance, and each minus `none`."""
     runs, rows = read_runs(folder).set_index("train.seed"), []
     balances = dict([*runs.groupby("loader.balance")])
     for balance in ("none", "window", "queue"):
@@ -26,7 +26,7 @@ def tables(folder: Path) -> str:
             difference = student(seeds[key] - balances["none"][key]).text(digits, sign=True)
             rows[-1] += [student(seeds[key]).text(digits), difference if balance != "none" else ""]
     heads = ["`loader.balance`", "steps", "seeds", f"Recall@20, {name_splits(runs)}"]
-    return markdown(rows, [*heads, "less `none`", "last loss", "less `none`"])
+    return markdown(rows, [*heads, "minus `none`", "last loss", "minus `none`"])
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from training.report.charts import relation_bars
 NAMES = {
     "memoryless": "ideal observer without memory",
     "with": "the default run",
-    "remembering": "ideal observer that remembers all",
+    "remembering": "ideal observer with memory",
 }
 
 
@@ -33,7 +33,7 @@ def tables(folder: Path) -> str:
         recall, memory = recalls[f"{key}/recall@20"], recalls[f"{key}/recall@20_memory"]
         share = recall / recalls["remembering/recall@20"]
         rows.append([name, f"{recall:.1f}", f"{100 * share:.0f} %", f"{memory:.1f}"])
-    heads = ["", f"Recall@20, {name_splits(runs)}", "share of what can be reached", "remembered"]
+    heads = ["", f"Recall@20, {name_splits(runs)}", "share of the best possible", "needs memory"]
     return "![Recall@20 by relation](../charts/default_run.svg)\n\n" + markdown(rows, heads)
 
 

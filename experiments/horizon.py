@@ -43,7 +43,7 @@ def read_ways(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def subtract(runs: pd.DataFrame, other: str, key: str = "recall") -> pd.DataFrame:
-    """Return `bload` less another way in points: a row per seed, a column per horizon, or NaN."""
+    """Return `bload` minus another way in points: a row per seed, a column per horizon, or NaN."""
     columns = pd.MultiIndex.from_product([WAYS, sorted(runs[DWELL].unique())])
     table = runs.pivot(index=SEED, columns=["way", DWELL], values=key).reindex(columns=columns)
     return table["bload"] - table[other]
@@ -68,7 +68,7 @@ def predictions(runs: pd.DataFrame) -> dict[str, pd.Series]:
 def observe(world: World, split: str, clip: int) -> list[float]:
     """Return Recall@20 on `split`, in percent, of observers of nothing, a clip, everything.
 
-    Also return the percentage of what must be remembered in a fresh clip whose cue came before it.
+    Also return the percentage of labels that need memory in a fresh clip whose cue came before it.
     """
     scripts = write_scripts(world, split)
     recalls = [expected_recall(scripts, memory) for memory in (MEMORYLESS, clip, EVERYTHING)]
@@ -83,8 +83,8 @@ def observe_horizons(runs: pd.DataFrame) -> tuple[dict[str, list[float]], list[f
         knobs = {key: type(value)(run[f"dataset.{key}"]) for key, value in knobs.items()}
         figures.append(observe(World(**knobs), run.split, clip))
     *recalls, cut = map(list, zip(*figures, strict=True))
-    memories = ("nothing", f"{clip} frames", "everything")
-    names = [f"an observer that recalls {memory}" for memory in memories]
+    memories = ("without memory", f"with memory of {clip} frames", "with memory")
+    names = [f"ideal observer {memory}" for memory in memories]
     return dict(zip(names, recalls, strict=True)), cut
 
 
@@ -117,15 +117,17 @@ def split_tables(runs: pd.DataFrame) -> list[str]:
     for way in (way for way in WAYS if way in work.index):
         rows.append([way, *map("{:,.0f}".format, work.loc[way]), *recall.loc[way].fillna("")])
         if way != "bload":
-            differences.append([f"less {way}", *corrected(subtract(runs, way).T.to_numpy())])
+            differences.append(
+                [f"`bload` minus {way}", *corrected(subtract(runs, way).T.to_numpy())]
+            )
         if way == "sampling":
             points = subtract(runs, way, "remembered").T.to_numpy()
-            differences.append([f"less {way}, what must be remembered", *corrected(points)])
+            differences.append([f"`bload` minus {way}, needs memory", *corrected(points)])
     predicted = [[words, signed(points)] for words, points in predictions(runs).items()]
     heads = ["epochs", "steps", "slots", "deleted per epoch", *horizons]
     return [
-        markdown(rows, [f"{name_splits(runs)}, a state lasts", *heads]),
-        markdown(differences, ["`bload`", *horizons]),
+        markdown(rows, [f"Recall@20, {name_splits(runs)}; a state lasts", *heads]),
+        markdown(differences, ["a state lasts", *horizons]),
         markdown([row for row in predicted if row[1]], ["predicted before the runs", "by, points"]),
     ]
 
@@ -139,9 +141,9 @@ def control_table(single: pd.DataFrame, repeated: pd.DataFrame) -> str:
             seeds = runs[runs.way == way]
             counts = (f"{seeds[key].mean():,.0f}" for key in ("all_steps", "slots"))
             rows.append([cue, way, *counts, student(seeds.recall).text(), gain])
-    rows.append(["once less again and again", "", "", "", "", signed(gains[0] - gains[1])])
+    rows.append(["once minus again", "", "", "", "", signed(gains[0] - gains[1])])
     heads = [f"states of {name_dwell(dwell)}, cues shown", "trained by", "steps", "slots"]
-    return markdown(rows, [*heads, "Recall@20", "less sampling"], words=2)
+    return markdown(rows, [*heads, "Recall@20", "`bload` minus sampling"], words=2)
 
 
 def name_dwell(dwell: float) -> str:
@@ -158,7 +160,7 @@ def draw(folder: Path, figure: Figure) -> None:
     axis.set_xticks(range(len(horizons)), [name_dwell(dwell) for dwell in horizons])
     nothing, _, everything = observe_horizons(runs)[0].items()
     for (name, recall), dashes in ((nothing, ":"), (everything, "--")):
-        axis.plot(recall, ls=dashes, color=INK, lw=1.3, label=name.removeprefix("an "))
+        axis.plot(recall, ls=dashes, color=INK, lw=1.3, label=name)
     ways = [way for way in WAYS if way in {*runs.way} - {"ragged"}]  # as bload, see the table
     for number, way in enumerate(ways):
         recall = runs[runs.way == way].groupby(DWELL).recall.agg(["mean", "min", "max"])

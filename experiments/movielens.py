@@ -50,10 +50,10 @@ EPOCHS, BUDGETS, POINTS = 8, ("frames", "slots", "seconds"), 12
 PAIR, JOB = ["model", "loader"], ["stage", "model", "loader", "seed", "rate"]
 """Columns; the stage of a job is `search`, for a rate, or `final`."""
 README_ROWS = {
-    "padded": "padded frames per epoch",
+    "padded": "padded slots per epoch",
     "deleted": "deleted frames per epoch",
     "seconds": "seconds per epoch",
-    "equal frames": "**Recall@20, equal frames**",
+    "Recall@20, equal frames": "**Recall@20, equal frames**",
 }
 User = dict[str, Tensor]
 """Of each event but the last: `item`, `rating`, log `gap` to the event before, and `next` item."""
@@ -235,7 +235,8 @@ def figures() -> pd.DataFrame:
             "rate": f"{budget_runs['frames'].rate.iloc[0]:g}",
         }
         row |= {
-            f"equal {budget}": student(seeds.recall).text() for budget, seeds in budget_runs.items()
+            f"Recall@20, equal {budget}": student(seeds.recall).text()
+            for budget, seeds in budget_runs.items()
         }
         rows[pair] = row | {
             "over users, equal frames": student(budget_runs["frames"].over_users).text()
@@ -245,16 +246,18 @@ def figures() -> pd.DataFrame:
             difference = pair_runs[0].recall - pair_runs[1].recall
             hits = [np.array([*seeds.hits.str.split()], int).mean(0) for seeds in pair_runs]
             interval = bootstrap(100 * (hits[0] - hits[1]), np.array(floor.events[0].split(), int))
-            rows[pair]["`bload_exact` less it"] = signed(difference)
-            rows[pair]["users drawn"] = interval.text(sign=True)
+            rows[pair]["`bload_exact` minus this row"] = signed(difference)
+            rows[pair]["the same, users drawn"] = interval.text(sign=True)
             rows[pair]["p"] = ttest_1samp(difference, 0).pvalue
     table = pd.DataFrame(rows.values(), rows).rename_axis(PAIR)
     chances = table.p["gru"].drop(EXACT)
     chances.update(holm(chances.drop(CLIPS)))  # the primary difference stands alone
     table["p"] = pd.concat({"gru": chances}).map("{:.2g}".format)
-    table.loc["gru", "equal slots"] = ""  # it computes no padding
+    table.loc["gru", "Recall@20, equal slots"] = ""  # it computes no padding
     reached = floor[["recall", "over_users"]].iloc[0].map("{:.1f}".format)
-    table.loc[("popularity", ""), ["equal frames", "over users, equal frames"]] = [*reached]
+    table.loc[("popularity", ""), ["Recall@20, equal frames", "over users, equal frames"]] = [
+        *reached
+    ]
     return table.fillna("")
 
 

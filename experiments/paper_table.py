@@ -4,7 +4,7 @@
     python -m experiments.paper_table [FOLDER] [--latex]
 
 Runs have equal epochs or equal work, and equal slots, one or four blocks or clips in a step. Each
-has the learning rate that `experiments.rates` chose. Judged: `bload` less each other loader, by
+has the learning rate that `experiments.rates` chose. Judged: `bload` minus each other loader, by
 seed, with Holm's correction within a table (dev/LOG.md, "The headline, again"). Times and work to
 the same Recall@20 are those of `experiments.epoch_time` and `experiments.convergence`.
 
@@ -62,7 +62,7 @@ def texts(figures: Mapping, digits: int, name: str = "") -> dict[str, str]:
 def overview(packed: pd.DataFrame, parts: dict[str, pd.DataFrame], committed: bool) -> list[Row]:
     """Return the first table; what other studies committed stands only beside committed runs."""
     rows: list[Row] = []
-    for name, key in (("padded frames", "padding"), ("deleted frames", "deleted")):
+    for name, key in (("padded slots", "padding"), ("deleted frames", "deleted")):
         paper_cells = texts(paper_figures(key), 0, key)
         rows.append((f"{name} per epoch", "padding", paper_cells, texts(packed[key], 0)))
     if committed:
@@ -126,7 +126,7 @@ def packing_table(packed: pd.DataFrame) -> str:
     """Tabulate padding and deletion in full."""
     lines = [
         ("`T_max`", packed.t_max, 0),
-        ("padded frames per epoch: the paper", paper_figures("padding"), 0),
+        ("padded slots per epoch: the paper", paper_figures("padding"), 0),
         ("ours", packed.padding, 0),
         ("the least possible for the frames kept", packed.lower_bound_padding, 0),
         ("deleted frames per epoch: the paper", paper_figures("deleted"), 0),
@@ -174,7 +174,7 @@ def split_ways(runs: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
 
 
 def recall_table(runs: pd.DataFrame, title: str, timed: bool = False) -> str:
-    """Tabulate Recall@20 beside the work it took, and `bload` less each of the others, by seed."""
+    """Tabulate Recall@20 beside the work it took, and `bload` minus each of the others, by seed."""
     rows, budget = [], find_budget(runs)
     ways = {(name, way.epochs.iloc[0]): way.set_index(SEED) for name, way in split_ways(runs)}
     bloads = [way for way, seeds in ways.items() if seeds[LOADER].iloc[0] == "bload"]
@@ -189,9 +189,10 @@ def recall_table(runs: pd.DataFrame, title: str, timed: bool = False) -> str:
         row += [f"{seeds['train.lr'].iloc[0]:g}", f"{len(seeds)}"]
         row += [student(seeds.recall).text(), less.get(way, ""), student(seeds.remembered).text()]
         rows.append([*row, signed(base.remembered - seeds.remembered) if way in less else ""])
-    heads = ["epochs", "steps", "slots", *([f"less {budget:,.0f}"] if budget else [])]
+    heads = ["epochs", "steps", "slots", *([f"slots, against {budget:,.0f}"] if budget else [])]
     heads += [*(["seconds"] if timed else []), "rate", "seeds", f"Recall@20, {name_splits(runs)}"]
-    return study.markdown(rows, [title, *heads, "`bload` less it", "remembered", "`bload` less it"])
+    difference = "`bload` minus this row"
+    return study.markdown(rows, [title, *heads, difference, "needs memory", difference])
 
 
 def draw(panels: dict[str, pd.DataFrame], folder: Path, figure: Figure) -> None:

@@ -161,7 +161,7 @@ def bytes_written() -> int:
 
 
 def tables(rows: pd.DataFrame) -> str:
-    """Tabulate means over seeds; `sd` is that of the last loss less allreduce's, seed by seed."""
+    """Tabulate means over seeds; `sd` is that of the last loss minus allreduce's, seed by seed."""
     keys = ["ranks", "data", "seed"]
     base = rows[rows.sync == "allreduce"].set_index(keys).loss_100
     rows = rows.assign(less=rows.loss_100 - rows[keys].join(base, on=keys).loss_100)
@@ -172,8 +172,8 @@ def tables(rows: pd.DataFrame) -> str:
         losses = (mean[key] for key in ("loss_25", "loss_50", "loss_100", "own_loss"))
         cells[-1] += [*map("{:.3f}".format, losses), f"{mean.less:+.3f}", f"{runs.less.std():.3f}"]
     heads = ["data", "`train.sync`", "ranks", "steps", "KiB per rank and step"]
-    heads += ["loss at a quarter", "at half", "at the end", "of ranks' own weights"]
-    return markdown(cells, [*heads, "less `allreduce`", "sd"], words=2)
+    heads += ["loss at a quarter", "loss at half", "loss at the end", "loss of ranks' own weights"]
+    return markdown(cells, [*heads, "minus `allreduce`", "sd"], words=2)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
     python -m experiments.tmax_sweep [FOLDER]
 
 `bload_exact` fills blocks of any size, so that all sizes have 87 or 88 steps an epoch. Sizes are
-judged by Recall@20 less that at 86, the longest video, by seed, with Holm's correction
+judged by Recall@20 minus that at 86, the longest video, by seed, with Holm's correction
 (dev/LOG.md, "The headline, again").
 """
 
@@ -35,8 +35,8 @@ def tables(folder: Path) -> str:
         row += [fewest * t_max - slots_needed, mean.peak_memory_mib]
         reached = student(recall[t_max]).text()
         rows.append([*map("{:,.0f}".format, row), reached, differences.get(t_max, "")])
-    heads = ["`T_max`", "steps", "slots", "blocks", "fewest possible", "padded", "least possible"]
-    heads += ["peak MiB", f"Recall@20, {name_splits(runs)}", f"less that at {middle:.0f}"]
+    heads = ["`T_max`", "steps", "slots", "blocks", "bound", "padded", "padded at the bound"]
+    heads += ["peak MiB", f"Recall@20, {name_splits(runs)}", f"minus that at {middle:.0f}"]
     chart = "![Recall@20 and padding by block size](../charts/tmax_sweep.svg)"
     return f"{chart}\n\n{markdown(rows, heads, words=0)}"
 

@@ -23,6 +23,16 @@ Row = dict[str, Any]
 """Figures by the names of their columns; `table` names the table that the row belongs to."""
 ROOTS = "data/synthetic-{train_videos}-{test_videos}-{validation_videos}-{final_videos}"
 ROOTS += "-{image_size}px-s{seed}"
+HEADS = {
+    "empty": "padded",
+    "memory": "temporal part",
+    "of the first": "relative to `dds`",
+    "of one rank, same work each": "weak scaling",
+    "of one rank, same work in all": "strong scaling",
+    "of the ranks, %": "efficiency, %",
+    "the same by `window`, %": "efficiency by `window`, %",
+}
+"""Columns of the rows whose heads in tables differ."""
 QUICK_VIDEOS = {"train_videos": 24, "test_videos": 4, "validation_videos": 1, "final_videos": 1}
 
 
@@ -47,7 +57,8 @@ class Table:
             for row in rows.to_dict("records")
         ]
         sides = ["right" if form else "left" for form in forms.values()]
-        table = tabulate(cells, [*forms], "pipe", disable_numparse=True, colalign=sides)
+        heads = [HEADS.get(name, name) for name in forms]
+        table = tabulate(cells, heads, "pipe", disable_numparse=True, colalign=sides)
         return f"{self.caption}\n\n{table}"
 
 
