@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from models.anchors import Windows
 from models.frames import Frames
 from models.position import NEAR_WAVES, sine_position
-from models.slots import Slots
+from models.slots import ComputedSlots
 from models.temporal import build_temporal
 from models.temporal.layers import run_in_chunks
 from models.tokens import Tokens, to_key_mask
@@ -52,7 +52,7 @@ class Branch(nn.Module):
             self.query_embed.weight = nn.Parameter(position_ND)
 
     def forward(
-        self, spatial_LIND: Tensor, frames: Frames, slots: Slots, state: Any = None
+        self, spatial_LIND: Tensor, frames: Frames, slots: ComputedSlots, state: Any = None
     ) -> tuple[Tensor, Any]:
         """Return embeddings of the spatial and temporal layers, ``(L, B, T, N, D)``, and the state.
 

@@ -27,7 +27,7 @@ from models.extent import CENTRES, ENDS, cell_points, cells_inside
 from models.frames import Frames
 from models.outputs import CLASSES, LABELS, Outputs
 from models.position import FAR_WAVES, NEAR_WAVES, sine_position
-from models.slots import Slots
+from models.slots import ComputedSlots
 from models.tokens import Tokens, to_key_mask
 from models.transformer import Encoder, LayerSizes
 
@@ -54,7 +54,7 @@ class DDS(nn.Module):
         queries: N, pairs predicted per frame.
         dropout: in attention and feed-forward; the walk through time has none.
         backbone: a name in `models.config.BACKBONES`.
-        temporal: a name in `models.temporal.PARTS`.
+        temporal: a name in `models.temporal.TEMPORAL_PARTS`.
         extras: embeddings of a further number per frame, see `models.branch.Branch`.
         norm_first: norm before each sub-layer instead of after it (DETR's).
         anchored: start each query of both branches at its own point. Its position is that of the
@@ -148,7 +148,9 @@ class DDS(nn.Module):
             outputs = self.predict(objects, relations, tokens, slots)
         return replace(outputs, extent_BT2=extent_BT2, state=(object_state, relation_state))
 
-    def predict(self, objects: Tensor, relations: Tensor, tokens: Tokens, slots: Slots) -> Outputs:
+    def predict(
+        self, objects: Tensor, relations: Tensor, tokens: Tokens, slots: ComputedSlots
+    ) -> Outputs:
         """Predict from embeddings ``(L, B, T, N, D)`` in the precision of the parameters."""
         precision = self.relation.weight.dtype
         objects, relations = objects.to(precision), relations.to(precision)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from bload.batch.trees import to_device
 from bload.batch.walk_order import WalkOrder
-from models.slots import Slots
+from models.slots import ComputedSlots
 from models.temporal.layers import walk_orders
 
 
@@ -38,11 +38,11 @@ class Frames:
     orders: Sequence[WalkOrder] | None = None
     """`walk_orders` of the starts; None: gradients reach back to the video's start."""
 
-    def slots(self, skip_padding: bool) -> Slots:
+    def slots(self, skip_padding: bool) -> ComputedSlots:
         """Return the slots to compute: all, or those that hold a frame."""
         if skip_padding and self.valid_BT is not None:
-            return Slots.from_valid(self.valid_BT.cpu())
-        return Slots((self.start_BT.shape[0], self.start_BT.shape[1]))
+            return ComputedSlots.from_valid(self.valid_BT.cpu())
+        return ComputedSlots((self.start_BT.shape[0], self.start_BT.shape[1]))
 
     def blank_padding(self) -> "Frames":
         """Move everything to the device of the pixels, with nothing left in padding."""

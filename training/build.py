@@ -28,7 +28,7 @@ from models.gap import frame_gaps
 from models.recompute import Offload, Recompute
 from training.config import TrainConfig, TrainJob
 from training.inputs import Inputs
-from training.optimiser import Optimiser, Schedule, build_optimiser
+from training.optimiser import Optimiser, RateSchedule, build_optimiser
 from training.ranks import Ranks
 from training.sidings import recompute, sync
 from training.sidings.ablations import Ablation
@@ -60,12 +60,12 @@ class Training:
     criterion: Criterion
     inputs: Inputs
     optimiser: Optimiser
-    schedule: Schedule
+    schedule: RateSchedule
     change: Callable[[Batch], Batch]
     """Applied to every batch before anything else; returns it as it is in all but ablations."""
     change_evaluated: Callable[[Batch], Batch]
     """The same in evaluation."""
-    shared_weights: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
+    averaged_weights: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
     """Within this context all ranks have the same weights; all ranks enter it."""
     sidings: dict[str, Siding] = field(default_factory=dict)
 
@@ -198,7 +198,7 @@ def build_training(
         build_criterion(cfg.loss),
         build_inputs(cfg.model, letterbox, ranks.device, train),
         build_optimiser(model, train.lr, train.backbone_lr, train.weight_decay, train.muon_lr),
-        Schedule(train.schedule, train.epochs, train.warmup_epochs, train.step_at),
+        RateSchedule(train.schedule, train.epochs, train.warmup_epochs, train.step_at),
         Ablation(train.starts, train.padding, train.seed),
         Ablation(train.starts, seed=train.seed),
         sidings={**sidings},

@@ -58,7 +58,7 @@ def save_checkpoint(
     All ranks call this.
     """
     sidings = {name: siding.state_dict() for name, siding in training.sidings.items()}
-    with training.shared_weights():
+    with training.averaged_weights():
         if not training.ranks.is_first:
             return
         state = {

@@ -22,7 +22,7 @@ from datasets.scoring.prediction import FramePrediction
 from datasets.scoring.predictions_file import PredictionsWriter, join_parts
 from datasets.scoring.recall import RecallMeter
 from datasets.scoring.tables import relation_rows, write_relations
-from datasets.synthetic.observers import PART
+from datasets.synthetic.observers import MEMORY_PART
 from datasets.synthetic.yardsticks import Yardsticks
 from models.predict import predict_later
 from training.config import TIMEOUT, EvalJob
@@ -112,7 +112,7 @@ def measure(
         worker_init_fn=detach_worker,
         pin_memory=ranks.device.type == "cuda",
     )
-    subset = PART if yardsticks else None
+    subset = MEMORY_PART if yardsticks else None
     meter = RecallMeter(iou, subset)
     training = model.training
     model.eval()

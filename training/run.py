@@ -178,7 +178,7 @@ class Run:
     def evaluate(self, split: Split, relations: Path | None = None) -> dict[str, float]:
         """Evaluate the current weights, or their average; `relations` as in `evaluate`."""
         train = self.cfg.train
-        with self.training.shared_weights():
+        with self.training.averaged_weights():
             return evaluate(
                 self.training.evaluated_model,
                 split.source,

@@ -35,7 +35,7 @@ class Position(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StepFigures:
     """Figures of one step; losses are sums over this rank's frames, divided by global counts."""
 
     losses: dict[str, float]
@@ -50,7 +50,7 @@ def train_step(
     batches: Sequence[Batch],
     position: Position,
     memory: list[Any] | None = None,
-) -> tuple[Step, list[Any] | None]:
+) -> tuple[StepFigures, list[Any] | None]:
     """Take a step with all its batches on this rank.
 
     Args:
@@ -78,7 +78,7 @@ def train_step(
     if training.average:
         training.average.update_parameters(training.model)
     rate = training.optimiser.param_groups[-1]["lr"]
-    return Step(dict(zip(losses, values, strict=True)), norm, rate), memory
+    return StepFigures(dict(zip(losses, values, strict=True)), norm, rate), memory
 
 
 def backward(

@@ -8,7 +8,7 @@ import torch
 
 from models import Criterion, counts, to_tensors
 from models.frames import Frames
-from models.temporal import PARTS
+from models.temporal import TEMPORAL_PARTS
 from tests.models.conftest import annotate, gradients, pack, tensors, tiny
 
 BLOCKS = ((0, 1, 2), (3,))
@@ -33,7 +33,7 @@ def alone(model, videos, video):
     return model(Frames(videos[video][None], start_BT, extra_BT=gaps_of(video)[None, :length]))
 
 
-@pytest.mark.parametrize("temporal", PARTS)
+@pytest.mark.parametrize("temporal", TEMPORAL_PARTS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_block_gives_the_outputs_and_gradients_of_its_videos_alone(videos, temporal, kind):
     model, criterion = tiny(temporal=temporal, **kind), Criterion()

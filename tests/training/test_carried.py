@@ -8,7 +8,7 @@ from datasets.build import build_source
 from models import build_model
 from models.frames import Frames
 from models.gap import frame_gaps
-from models.temporal import PARTS
+from models.temporal import TEMPORAL_PARTS
 from tests.training.jobs import one_rank
 from training import run as runs
 from training.sidings.carry import open_memory, pack_memory
@@ -36,7 +36,7 @@ def loaders(source, ranks):
     ]
 
 
-@pytest.mark.parametrize("temporal", PARTS)
+@pytest.mark.parametrize("temporal", TEMPORAL_PARTS)
 def test_predictions_are_those_of_uncut_videos_also_after_a_checkpoint_on_other_ranks(
     config, temporal, tmp_path
 ):
