@@ -29,7 +29,7 @@ class RecomputeShare:
 def choose(
     cfg: TrainJob, ranks: Ranks, sampler: BlockSampler, saved: float | None
 ) -> RecomputeShare:
-    """Choose the least share with which a step fits on every rank, and print why.
+    """Choose the least share with which a step fits on every rank, and print the memory it takes.
 
     Args:
         saved: what the run has chosen before, which stays.
