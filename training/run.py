@@ -194,7 +194,7 @@ class Run:
             )
 
     def end_epoch(self) -> None:
-        """Write the epoch's figures down, and save; a run that is to stop does so here."""
+        """Write the epoch's figures down, save, and raise `Stopped` if a rank was asked to stop."""
         loader = self.data.loader
         figures = epoch_figures(loader, self.meter, self.ranks, self.cfg.model.padding == "skipped")
         self.tracker.log("epoch", self.epoch + 1, loader.steps, figures)
@@ -202,7 +202,7 @@ class Run:
             print(epoch_line(self.epoch + 1, self.epochs, figures), flush=True)
         self.progress.epochs.append(figures)
         self.progress.epoch_sums, self.progress.memory = [], []
-        loader.set_epoch(self.epoch + 1)  # so that this checkpoint resumes there
+        loader.set_epoch(self.epoch + 1)  # where this checkpoint is to resume
         self.save()
         if self.ranks.should_stop():
             raise self.make_stopped()
@@ -227,7 +227,7 @@ class Run:
 
 @contextmanager
 def open_run(cfg: TrainJob, ranks: Ranks, folder: RunFolder, data: Data) -> Iterator[Run]:
-    """Open a run, new or resumed, which no other process may write within the body.
+    """Open a run, new or resumed; within the body its folder is locked for other processes.
 
     Afterwards its folder always has a checkpoint.
     """

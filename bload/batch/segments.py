@@ -1,4 +1,4 @@
-"""Segments of a batch as a table, beside the masks of its slots.
+"""Segments of a batch as a table, which says the same as the masks of its slots.
 
     |a a a b b .|   start_BT   1 0 0 1 0 0     valid_BT   1 1 1 1 1 0
     |c c d d d d|              1 0 1 0 0 0                1 1 1 1 1 1
