@@ -104,7 +104,7 @@ class ChunkSampler(BlockSampler):
 
     @property
     def steps_estimate(self) -> int:
-        """Steps of the current epoch, until they are known an estimate from a sample of it."""
+        """Steps of the current epoch, or an estimate from a sample until they are known."""
         if self.steps is not None:
             return self.steps
         number = self._order(self.epoch, 0, min(self.chunk, SAMPLE))
