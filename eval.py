@@ -116,7 +116,7 @@ def evaluate_one(
     options |= {
         "iou": cfg.iou,
         "yardsticks": yardsticks,
-        "change": Ablation(starts, seed=config["train"]["seed"]),
+        "ablation": Ablation(starts, seed=config["train"]["seed"]),
         "inputs": build_inputs(ModelConfig(**config["model"]), Letterbox(source), ranks.device),
         "records": [album.keep],
     }

@@ -58,7 +58,7 @@ def train_epoch(run: "Run") -> None:
     """
     for batches in run.batches():
         run.take_step(batches)
-        save, stop = run.ranks.any(run.is_save_due, run.ranks.stop.signal_number > 0)
+        save, stop = run.ranks.agree_on_flags(run.is_save_due, run.ranks.stop.signal_number > 0)
         if (save or stop or run.is_evaluation_due) and not run.is_last_step:
             run.save_inside_epoch()
         if stop and not run.is_last_step:

@@ -39,7 +39,7 @@ HELD_OUT = 256
 DATA = ("dealt", "own")
 """Blocks of all sequences are dealt to the ranks at random; or every rank has its own classes, two
 on two ranks and one on four."""
-SHARES = (25, 50, 100)
+PERCENTS = (25, 50, 100)
 """Percentages of the data after which losses are measured."""
 
 Item = tuple[Tensor, Tensor]
@@ -134,7 +134,7 @@ def train_epoch(ranks: Ranks, loader: BlockLoader, sync: str, test: Batch) -> di
     is_distributed = ranks.world_size > 1
     parallel = DistributedDataParallel(model) if is_distributed and sync == "allreduce" else model
     steps = min(ranks.gather(loader.steps))  # own sequences may make one block more
-    points = {max(1, steps * share // 100): share for share in SHARES}
+    points = {max(1, steps * share // 100): share for share in PERCENTS}
     losses, sent = {}, 0
     for step, batch in zip(range(steps), loader, strict=False):
         bytes_before = bytes_written()

@@ -41,8 +41,8 @@ def build_model(cfg: ModelConfig, **execution: Any) -> "DDS":
     from models.gap import GapEmbedding
 
     sizes = {key: getattr(cfg, key) for key in computed_keys() if key not in ("name", "time")}
-    extras = {"gap": GapEmbedding} if cfg.time == "gap" else {}
-    return DDS(**sizes, extras=extras, **execution)
+    conditioning = {"gap": GapEmbedding} if cfg.time == "gap" else {}
+    return DDS(**sizes, conditioning=conditioning, **execution)
 
 
 def build_criterion(cfg: LossConfig) -> "Criterion":

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from models.anchors import Windows
 from models.frames import Frames
 from models.position import NEAR_WAVES, sine_position
-from models.slots import Slots
+from models.slots import ComputedSlots
 from models.temporal import build_temporal
 from models.temporal.layers import run_in_chunks
 from models.tokens import Tokens, to_key_mask
@@ -23,8 +23,8 @@ class Branch(nn.Module):
     """One of the two branches: its own queries, spatial decoder and temporal decoder.
 
     Args:
-        extras: name -> class of an embedding ``(B, T) -> (B, T, D)`` of `Frames.extra_BT`, which is
-            added to what the temporal decoder reads.
+        conditioning: name -> class of an embedding ``(B, T) -> (B, T, D)``, of
+            `Frames.conditioning_BT`, which is added to what the temporal decoder reads.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class Branch(nn.Module):
         decoder_layers: int,
         temporal_layers: int,
         temporal: str,
-        extras: Mapping[str, type[nn.Module]],
+        conditioning: Mapping[str, type[nn.Module]],
         anchored: bool,
         **sizes: Unpack[LayerSizes],
     ) -> None:
@@ -42,8 +42,8 @@ class Branch(nn.Module):
         self.query_embed = nn.Embedding(queries, width)
         self.decoder = SpatialDecoder(decoder_layers, **sizes)
         self.temporal = build_temporal(temporal, temporal_layers, **sizes)
-        self.extras = tuple(extras)
-        for name, embedding in extras.items():
+        self.conditioning = tuple(conditioning)
+        for name, embedding in conditioning.items():
             self.add_module(name, embedding(width))
         self.windows = None
         if anchored:
@@ -52,7 +52,7 @@ class Branch(nn.Module):
             self.query_embed.weight = nn.Parameter(position_ND)
 
     def forward(
-        self, spatial_LIND: Tensor, frames: Frames, slots: Slots, state: Any = None
+        self, spatial_LIND: Tensor, frames: Frames, slots: ComputedSlots, state: Any = None
     ) -> tuple[Tensor, Any]:
         """Return embeddings of the spatial and temporal layers, ``(L, B, T, N, D)``, and the state.
 
@@ -64,9 +64,9 @@ class Branch(nn.Module):
         assert frames.orders is not None
         spatial = slots.scatter(spatial_LIND)
         temporal_input = spatial[-1]
-        for name in self.extras:
-            extra_BTD = self.get_submodule(name)(frames.extra_BT)
-            temporal_input = temporal_input + extra_BTD[:, :, None].to(temporal_input.dtype)
+        for name in self.conditioning:
+            added_BTD = self.get_submodule(name)(frames.conditioning_BT)
+            temporal_input = temporal_input + added_BTD[:, :, None].to(temporal_input.dtype)
         temporal, state = run_in_chunks(
             self.temporal,
             temporal_input,

@@ -5,13 +5,13 @@ from pathlib import Path
 
 from bload.errors import InputError, check_number
 from datasets.fields import Checked, choice, key, number
-from models.temporal import PARTS
+from models.temporal import TEMPORAL_PARTS
 
 BACKBONES = ("resnet50", "resnet18", "conv")
 NAMED_WEIGHTS = ("detr", "resnet50", "resnet18")
 """Named weights: DETR's, with a ResNet-50, and torchvision's own."""
 DETR_URL = "https://dl.fbaipublicfiles.com/detr/detr-r50-e632da11.pth"
-SHARES = {"none": 0.0, "backbone": 1.0, "offload": 0.0}
+RECOMPUTED_SHARES = {"none": 0.0, "backbone": 1.0, "offload": 0.0}
 """Share of the pictures to recompute, by the values of ``model.checkpoint`` that are not
 numbers."""
 
@@ -20,10 +20,10 @@ def share_of(choice: str) -> float:
     """Return the share of the pictures to recompute that ``model.checkpoint`` names.
 
     Raises:
-        InputError: it is neither a name in `SHARES` nor a number from 0 to 1.
+        InputError: it is neither a name in `RECOMPUTED_SHARES` nor a number from 0 to 1.
     """
-    if choice in SHARES:
-        return SHARES[choice]
+    if choice in RECOMPUTED_SHARES:
+        return RECOMPUTED_SHARES[choice]
     try:
         share = float(choice)
     except ValueError as error:
@@ -60,7 +60,7 @@ class ModelConfig(Checked):
 
     name: str = key("of the config file")
     backbone: str = choice(BACKBONES, "resnet50, resnet18, or conv: three layers, for tiny frames")
-    temporal: str = choice(PARTS, "temporal part: dds, gru, attention, scan, none")
+    temporal: str = choice(TEMPORAL_PARTS, "temporal part: dds, gru, attention, scan, none")
     width: int = number(4, 2**16, "of tokens and embeddings")
     heads: int = number(1, 2**16, "of attention; must divide the width")
     feedforward: int = number(1, 2**20, "hidden width of feed-forward layers")

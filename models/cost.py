@@ -198,12 +198,12 @@ def _frames(orders: list[WalkOrder], frame_size: tuple[int, int], device: torch.
     blocks, slots = len(orders[0].last_B), orders[0].slots
     pixels = torch.empty(blocks, slots, 3, *frame_size, dtype=torch.uint8, device=device)
     start, valid = torch.empty(2, blocks, slots, dtype=torch.bool, device=device)
-    extra = torch.empty(blocks, slots, device=device)
+    gap_BT = torch.empty(blocks, slots, device=device)
     device_orders = [
         WalkOrder(order.rows_T, *(getattr(order, f.name).to(device) for f in fields(order)[1:]))
         for order in orders
     ]
-    return Frames(pixels, start, valid, None, extra, device_orders)
+    return Frames(pixels, start, valid, None, gap_BT, device_orders)
 
 
 def _by_part(parameters: Iterable[tuple[str, Tensor]]) -> dict[str, int]:

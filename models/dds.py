@@ -27,7 +27,7 @@ from models.extent import CENTRES, ENDS, cell_points, cells_inside
 from models.frames import Frames
 from models.outputs import CLASSES, LABELS, Outputs
 from models.position import FAR_WAVES, NEAR_WAVES, sine_position
-from models.slots import Slots
+from models.slots import ComputedSlots
 from models.tokens import Tokens, to_key_mask
 from models.transformer import Encoder, LayerSizes
 
@@ -54,8 +54,8 @@ class DDS(nn.Module):
         queries: N, pairs predicted per frame.
         dropout: in attention and feed-forward; the walk through time has none.
         backbone: a name in `models.config.BACKBONES`.
-        temporal: a name in `models.temporal.PARTS`.
-        extras: embeddings of a further number per frame, see `models.branch.Branch`.
+        temporal: a name in `models.temporal.TEMPORAL_PARTS`.
+        conditioning: embeddings of `Frames.conditioning_BT`, see `models.branch.Branch`.
         norm_first: norm before each sub-layer instead of after it (DETR's).
         anchored: start each query of both branches at its own point. Its position is that of the
             point, most heads look around it, and object and union boxes are relative to a learned
@@ -86,7 +86,7 @@ class DDS(nn.Module):
         norm_first: bool = False,
         anchored: bool = False,
         dense: bool = False,
-        extras: Mapping[str, type[nn.Module]] = {},
+        conditioning: Mapping[str, type[nn.Module]] = {},
         execution: Execution | None = None,
     ) -> None:
         super().__init__()
@@ -102,7 +102,9 @@ class DDS(nn.Module):
         self.input_proj = Pointwise(self.backbone.channels, width)
         self.encoder = Encoder(encoder_layers, **sizes)
         self.object_branch, self.relation_branch = (
-            Branch(queries, decoder_layers, temporal_layers, temporal, extras, anchored, **sizes)
+            Branch(
+                queries, decoder_layers, temporal_layers, temporal, conditioning, anchored, **sizes
+            )
             for _ in range(2)
         )
         self.person_box = BoxHead(width)
@@ -148,7 +150,9 @@ class DDS(nn.Module):
             outputs = self.predict(objects, relations, tokens, slots)
         return replace(outputs, extent_BT2=extent_BT2, state=(object_state, relation_state))
 
-    def predict(self, objects: Tensor, relations: Tensor, tokens: Tokens, slots: Slots) -> Outputs:
+    def predict(
+        self, objects: Tensor, relations: Tensor, tokens: Tokens, slots: ComputedSlots
+    ) -> Outputs:
         """Predict from embeddings ``(L, B, T, N, D)`` in the precision of the parameters."""
         precision = self.relation.weight.dtype
         objects, relations = objects.to(precision), relations.to(precision)

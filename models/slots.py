@@ -11,7 +11,7 @@ from bload.batch.trees import to_device
 
 
 @dataclass(frozen=True, slots=True)
-class Slots:
+class ComputedSlots:
     """The computed slots of a batch."""
 
     shape_BT: tuple[int, int]
@@ -19,7 +19,7 @@ class Slots:
     """Bool, on the host; None: all slots."""
 
     @classmethod
-    def from_valid(cls, valid_BT: Tensor) -> "Slots":
+    def from_valid(cls, valid_BT: Tensor) -> "ComputedSlots":
         """Select the valid slots of a batch on the host, or the first slot if none is valid.
 
         So every parameter has a gradient on every rank, even if it is zero.
@@ -28,10 +28,10 @@ class Slots:
         computed_BT[0, 0] |= ~valid_BT.any()
         return cls((valid_BT.shape[0], valid_BT.shape[1]), computed_BT)
 
-    def chunk(self, first: int, slots: int) -> "Slots":
+    def chunk(self, first: int, slots: int) -> "ComputedSlots":
         """Return the computed slots among `slots` slots of each block from `first` on."""
         part_BT = None if self.computed_BT is None else self.computed_BT[:, first : first + slots]
-        return Slots((self.shape_BT[0], slots), part_BT)
+        return ComputedSlots((self.shape_BT[0], slots), part_BT)
 
     def gather(self, values_BT: Tensor) -> Tensor:
         """Return the values of the computed slots: ``(B, T, ...)`` -> ``(I, ...)``."""

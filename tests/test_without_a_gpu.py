@@ -19,7 +19,7 @@ from models import build_criterion, build_model, counts, criterion, to_tensors
 from models.frames import Frames
 from models.matcher import Matches, matching_cost
 from models.recompute import Recompute
-from models.temporal import PARTS
+from models.temporal import TEMPORAL_PARTS
 from tests.models.conftest import annotate
 from training import ranks
 from training.config import compose_job
@@ -71,7 +71,7 @@ def match(predictions, targets, boxes):
 
 CASES = [
     *((f"model={name}", amp) for name in ("dds", "dds_tiny") for amp in (True, False)),
-    *((f"model.temporal={part}", True) for part in PARTS),
+    *((f"model.temporal={part}", True) for part in TEMPORAL_PARTS),
     ("model.padding=skipped", True),
 ]
 

@@ -28,7 +28,7 @@ from models.gap import frame_gaps
 from models.recompute import Offload, Recompute
 from training.config import TrainConfig, TrainJob
 from training.inputs import Inputs
-from training.optimiser import Optimiser, Schedule, build_optimiser
+from training.optimiser import Optimiser, RateSchedule, build_optimiser
 from training.ranks import Ranks
 from training.sidings import recompute, sync
 from training.sidings.ablations import Ablation
@@ -60,12 +60,12 @@ class Training:
     criterion: Criterion
     inputs: Inputs
     optimiser: Optimiser
-    schedule: Schedule
-    change: Callable[[Batch], Batch]
+    schedule: RateSchedule
+    ablation: Callable[[Batch], Batch]
     """Applied to every batch before anything else; returns it as it is in all but ablations."""
-    change_evaluated: Callable[[Batch], Batch]
-    """The same in evaluation."""
-    shared_weights: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
+    evaluation_ablation: Callable[[Batch], Batch]
+    """Applied to every batch of an evaluation."""
+    averaged_weights: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
     """Within this context all ranks have the same weights; all ranks enter it."""
     sidings: dict[str, Siding] = field(default_factory=dict)
 
@@ -147,8 +147,8 @@ def build_inputs(
     model: ModelConfig, letterbox: Letterbox, device: torch.device, train: TrainConfig | None = None
 ) -> Inputs:
     """Build what turns batches into frames for a model; `train` is given for training."""
-    extra = frame_gaps if model.time == "gap" else None
-    return Inputs(letterbox, device, extra, train.bptt if train else None)
+    gaps = frame_gaps if model.time == "gap" else None
+    return Inputs(letterbox, device, gaps, train.bptt if train else None)
 
 
 def open_training(
@@ -198,7 +198,7 @@ def build_training(
         build_criterion(cfg.loss),
         build_inputs(cfg.model, letterbox, ranks.device, train),
         build_optimiser(model, train.lr, train.backbone_lr, train.weight_decay, train.muon_lr),
-        Schedule(train.schedule, train.epochs, train.warmup_epochs, train.step_at),
+        RateSchedule(train.schedule, train.epochs, train.warmup_epochs, train.step_at),
         Ablation(train.starts, train.padding, train.seed),
         Ablation(train.starts, seed=train.seed),
         sidings={**sidings},
@@ -221,7 +221,7 @@ def in_parallel(model: DDS, ranks: Ranks) -> DistributedDataParallel:
     parallel.broadcast_buffers = False  # they are constant
     pixels_BTCHW = torch.zeros(1, 2, 3, 64, 64, dtype=torch.uint8, device=ranks.device)
     zeros_BT = torch.zeros(1, 2, dtype=torch.bool, device=ranks.device)
-    outputs = parallel(Frames(pixels_BTCHW, zeros_BT, extra_BT=zeros_BT.float()))
+    outputs = parallel(Frames(pixels_BTCHW, zeros_BT, conditioning_BT=zeros_BT.float()))
     values = [getattr(outputs, field.name) for field in fields(outputs)]
     torch.stack([value.sum() for value in values if isinstance(value, Tensor)]).sum().backward()
     parallel.zero_grad()

@@ -28,7 +28,7 @@ from training.stopping import AgreedError
 COMMENT_LENGTH_BYTES = 2
 """Last bytes of a zip file without a comment: the comment's length, 0."""
 SEAL_BYTES = COMMENT_LENGTH_BYTES + 64
-"""The same with a SHA-256 in hexadecimal digits as the comment."""
+"""Last bytes of a checkpoint: that length, then a SHA-256 in hexadecimal digits as the comment."""
 
 
 @dataclass
@@ -47,7 +47,7 @@ class Progress:
     part: int = 1
     """Number of times that steps of another size began, and 1."""
     memory: list[Any] = field(default_factory=list)
-    """Memory of the rows at the current step, one per rank, see `training.step.train_step`."""
+    """Row states at the current step, one list per rank, see `training.step.train_step`."""
 
 
 def save_checkpoint(
@@ -58,7 +58,7 @@ def save_checkpoint(
     All ranks call this.
     """
     sidings = {name: siding.state_dict() for name, siding in training.sidings.items()}
-    with training.shared_weights():
+    with training.averaged_weights():
         if not training.ranks.is_first:
             return
         state = {

@@ -22,7 +22,7 @@ from datasets.scoring.prediction import FramePrediction
 from datasets.scoring.predictions_file import PredictionsWriter, join_parts
 from datasets.scoring.recall import RecallMeter
 from datasets.scoring.tables import relation_rows, write_relations
-from datasets.synthetic.observers import PART
+from datasets.synthetic.observers import MEMORY_PART
 from datasets.synthetic.yardsticks import Yardsticks
 from models.predict import predict_later
 from training.config import TIMEOUT, EvalJob
@@ -90,12 +90,12 @@ def measure(
     timeout: float = TIMEOUT,
     iou: str = "inclusive",
     yardsticks: Yardsticks | None = None,
-    change: Callable[[Batch], Batch] = lambda batch: batch,
+    ablation: Callable[[Batch], Batch] = lambda batch: batch,
     records: Sequence[Record] = (),
 ) -> RecallMeter:
     """Score all frames of `source`; return the meter, equal on every rank.
 
-    With `yardsticks`, memory-dependent triplets are also measured separately. `change` is applied
+    With `yardsticks`, memory-dependent triplets are also measured separately. `ablation` is applied
     to every batch. Each of `records` is called with this rank's targets and predictions, batch by
     batch. A thread ranks and records one batch while the model computes the next.
     """
@@ -112,7 +112,7 @@ def measure(
         worker_init_fn=detach_worker,
         pin_memory=ranks.device.type == "cuda",
     )
-    subset = PART if yardsticks else None
+    subset = MEMORY_PART if yardsticks else None
     meter = RecallMeter(iou, subset)
     training = model.training
     model.eval()
@@ -131,7 +131,7 @@ def measure(
     progress_bar = tqdm(loader, "evaluate", loader.steps, leave=False, disable=bar_disabled)
     with ThreadPoolExecutor(1, initializer=use_gpu, initargs=(ranks.device,)) as executor:
         for batch in progress_bar:
-            finish_prediction = predict_batch(model, change(batch), inputs, precision)
+            finish_prediction = predict_batch(model, ablation(batch), inputs, precision)
             if pending:
                 pending.result()  # raises what the thread raised
             pending = executor.submit(count, batch.targets, finish_prediction)

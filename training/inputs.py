@@ -21,8 +21,8 @@ class Inputs:
 
     letterbox: Letterbox
     device: torch.device
-    extra: Callable[[Batch], Tensor] | None = None
-    """Returns one more number per frame, ``(B, T)``, for a network that reads one."""
+    gaps: Callable[[Batch], Tensor] | None = None
+    """Returns the gaps before the frames, ``(B, T)``, for a network that reads them."""
     bptt: int | None = None
     """Slots of back-propagation through time; None: the whole block."""
 
@@ -34,7 +34,7 @@ class Inputs:
             batch.start_BT,
             batch.valid_BT,
             extent_BT2,
-            self.extra(batch) if self.extra else None,
+            self.gaps(batch) if self.gaps else None,
             walk_orders(batch.start_BT, self.bptt),
         )
         return frames, device_batch

@@ -91,7 +91,7 @@ def build_optimiser(
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class RateSchedule:
     """Factor of the base rates, as a function of the epoch with its fraction.
 
     It is stateless, so resuming needs nothing, and epochs may differ in steps.

@@ -57,13 +57,13 @@ class Ranks:
             dist.all_reduce(values)
         return values
 
-    def any(self, *flags: bool) -> list[bool]:
+    def agree_on_flags(self, *flags: bool) -> list[bool]:
         """Return for each flag True on every rank if it is True on any."""
         return (self.sum(torch.tensor([float(flag) for flag in flags])) > 0).tolist()
 
     def should_stop(self) -> bool:
         """Return True on every rank if a signal asked any of them to stop."""
-        return self.any(self.stop.signal_number > 0)[0]
+        return self.agree_on_flags(self.stop.signal_number > 0)[0]
 
     def make_stopped(self, saved: str) -> Stopped:
         """Return the exception for every rank to raise once they agree to stop."""

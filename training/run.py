@@ -27,7 +27,7 @@ from training.printing import epoch_line, opening_text, summary_text
 from training.ranks import Ranks
 from training.report.record import RELATIONS
 from training.report.write import PAGE, begin_page, drawn_files, write_or_warn
-from training.sidings.carry import open_memory, pack_memory
+from training.sidings.carry import open_row_states, pack_row_states
 from training.step import Position, train_step
 from training.stopping import Stopped
 from training.tracking import Tracker
@@ -44,7 +44,7 @@ class Run:
     training: Training
     progress: Progress
     tracker: Tracker
-    memory: list[Any] | None = None
+    row_states: list[Any] | None = None
     """State of the network after the step before, see `train_step`."""
     meter: Meter = field(default_factory=Meter)
     saved_at: float = field(default_factory=lambda: time.monotonic())
@@ -98,7 +98,7 @@ class Run:
             self.meter.add(losses=sums["losses"])
         if saved:
             self.meter.add(seconds=saved[self.ranks.rank % len(saved)]["seconds"])
-        self.memory = open_memory(self.progress.memory, loader, self.ranks.device)
+        self.row_states = open_row_states(self.progress.memory, loader, self.ranks.device)
 
     def batches(self) -> Iterator[list[Batch]]:
         """Yield the batches of each remaining step of the epoch; its times go to the meter."""
@@ -124,7 +124,7 @@ class Run:
     def take_step(self, batches: Sequence[Batch]) -> None:
         """Take a step, and add its figures up; write them down every ``train.log_every`` steps."""
         loader = self.data.loader
-        step, self.memory = train_step(self.training, batches, self.position, self.memory)
+        step, self.row_states = train_step(self.training, batches, self.position, self.row_states)
         self.meter.add(losses=step.losses)
         loss = step.losses["loss"] * self.ranks.world_size
         self.progress_bar.set_postfix(loss=f"{loss:.2f}", refresh=False)
@@ -141,7 +141,7 @@ class Run:
     def save_inside_epoch(self) -> None:
         """Save between two steps; all ranks call this."""
         self.progress.epoch_sums = self.ranks.gather(self.meter.sums())
-        self.progress.memory = self.ranks.gather(pack_memory(self.memory))
+        self.progress.memory = self.ranks.gather(pack_row_states(self.row_states))
         self.save()
 
     def save(self, path: Path | None = None) -> None:
@@ -178,7 +178,7 @@ class Run:
     def evaluate(self, split: Split, relations: Path | None = None) -> dict[str, float]:
         """Evaluate the current weights, or their average; `relations` as in `evaluate`."""
         train = self.cfg.train
-        with self.training.shared_weights():
+        with self.training.averaged_weights():
             return evaluate(
                 self.training.evaluated_model,
                 split.source,
@@ -189,12 +189,12 @@ class Run:
                 workers=train.workers,
                 timeout=train.timeout,
                 yardsticks=split.yardsticks,
-                change=self.training.change_evaluated,
+                ablation=self.training.evaluation_ablation,
                 relations=relations,
             )
 
     def end_epoch(self) -> None:
-        """Write the epoch's figures down, and save; a run that is to stop does so here."""
+        """Write the epoch's figures down, save, and raise `Stopped` if a rank was asked to stop."""
         loader = self.data.loader
         figures = epoch_figures(loader, self.meter, self.ranks, self.cfg.model.padding == "skipped")
         self.tracker.log("epoch", self.epoch + 1, loader.steps, figures)
@@ -202,7 +202,7 @@ class Run:
             print(epoch_line(self.epoch + 1, self.epochs, figures), flush=True)
         self.progress.epochs.append(figures)
         self.progress.epoch_sums, self.progress.memory = [], []
-        loader.set_epoch(self.epoch + 1)  # so that this checkpoint resumes there
+        loader.set_epoch(self.epoch + 1)  # where this checkpoint is to resume
         self.save()
         if self.ranks.should_stop():
             raise self.make_stopped()
@@ -227,7 +227,7 @@ class Run:
 
 @contextmanager
 def open_run(cfg: TrainJob, ranks: Ranks, folder: RunFolder, data: Data) -> Iterator[Run]:
-    """Open a run, new or resumed, which no other process may write within the body.
+    """Open a run, new or resumed; within the body its folder is locked for other processes.
 
     Afterwards its folder always has a checkpoint.
     """

@@ -35,7 +35,7 @@ class Position(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StepFigures:
     """Figures of one step; losses are sums over this rank's frames, divided by global counts."""
 
     losses: dict[str, float]
@@ -49,16 +49,16 @@ def train_step(
     training: Training,
     batches: Sequence[Batch],
     position: Position,
-    memory: list[Any] | None = None,
-) -> tuple[Step, list[Any] | None]:
+    row_states: list[Any] | None = None,
+) -> tuple[StepFigures, list[Any] | None]:
     """Take a step with all its batches on this rank.
 
     Args:
-        memory: state of the network after each batch of the step before, empty at the beginning, if
-            rows go on from step to step; None if every row begins anew.
+        row_states: state of the network after each batch of the step before, empty at the
+            beginning, if rows go on from step to step; None if every row begins anew.
 
     Returns:
-        Its figures, and the memory for the next step.
+        Its figures, and the row states for the next step.
 
     Raises:
         InputError: losses or gradients are not finite; weights and optimiser are unchanged.
@@ -66,8 +66,8 @@ def train_step(
     cfg, ranks = training.cfg, training.ranks
     seed_step(cfg.seed, position, ranks.rank)
     set_rates(training.optimiser, training.schedule(position.epochs_done))
-    losses, gradient_norm, memory = backward(training, batches, position.epoch, memory)
-    norm, *values = torch.stack([gradient_norm, *losses.values()]).tolist()  # the step's own wait
+    losses, gradient_norm, row_states = backward(training, batches, position.epoch, row_states)
+    norm, *values = torch.stack([gradient_norm, *losses.values()]).tolist()  # waits for the device
     if not math.isfinite(norm):
         raise InputError(
             f"the gradient is {norm} in epoch {position.epoch + 1}, step {position.step + 1}: rank "
@@ -78,25 +78,25 @@ def train_step(
     if training.average:
         training.average.update_parameters(training.model)
     rate = training.optimiser.param_groups[-1]["lr"]
-    return Step(dict(zip(losses, values, strict=True)), norm, rate), memory
+    return StepFigures(dict(zip(losses, values, strict=True)), norm, rate), row_states
 
 
 def backward(
-    training: Training, batches: Sequence[Batch], epoch: int, memory: list[Any] | None = None
+    training: Training, batches: Sequence[Batch], epoch: int, row_states: list[Any] | None = None
 ) -> tuple[dict[str, Tensor], Tensor, list[Any] | None]:
     """Set the clipped gradients of a step on every rank; ranks exchange them once.
 
     Returns:
-        The losses of this rank's batches, the norm of the gradients before clipping, and the memory
-        as in `train_step`.
+        The losses of this rank's batches, the norm of the gradients before clipping, and the row
+        states as in `train_step`.
     """
-    batches = [training.change(batch) for batch in batches]
+    batches = [training.ablation(batch) for batch in batches]
     objects = [len(frame.object_classes_M) for batch in batches for frame in batch.targets]
     target_counts = training.ranks.sum(counts(objects, training.model.queries))
     training.optimiser.zero_grad()
     sums: dict[str, Tensor] = {}
     states = []
-    for batch, state in zip(batches, memory or [None] * len(batches), strict=True):
+    for batch, state in zip(batches, row_states or [None] * len(batches), strict=True):
         with contextlib.nullcontext() if batch.ends_step else training.accumulating():
             losses, state = compute_losses(training, batch, epoch, target_counts, state)
             # DDP divides the sum of gradients by the number of ranks; this undoes it. If ranks step
@@ -106,7 +106,7 @@ def backward(
         states.append(state)
     parameters = [p for p in training.model.parameters() if p.requires_grad]
     norm = nn.utils.clip_grad_norm_(parameters, training.cfg.clip_norm)
-    return sums, norm, None if memory is None else states
+    return sums, norm, None if row_states is None else states
 
 
 def compute_losses(

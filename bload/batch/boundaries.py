@@ -101,7 +101,7 @@ class Boundaries(CompactPickle):
         return torch.where(inside_BT, segment_BT, segment_BT[:, -1:] + 1).to(torch.int32)
 
     def varlen(self, segments: int | None = None) -> dict[str, Any]:
-        """Return arguments of `torch.nn.attention.varlen.varlen_attn` besides query, key and value.
+        """Return what `torch.nn.attention.varlen.varlen_attn` takes after query, key and value.
 
         These three are ``values_BT[batch.valid_BT]``, ``(V, heads, width)``. Add
         ``window_size=(-1, 0)`` for causal attention.

@@ -1,4 +1,4 @@
-"""Segments of a batch as a table, beside the masks of its slots.
+"""Table of the segments of a batch, which its masks mark slot by slot.
 
     |a a a b b .|   start_BT   1 0 0 1 0 0     valid_BT   1 1 1 1 1 0
     |c c d d d d|              1 0 1 0 0 0                1 1 1 1 1 1

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from bload.batch.step import Step, StepList
 from bload.errors import InputError, TooLongError, check_whole, plural
-from bload.loading.sampler import BlockSampler
+from bload.loading.sampler import BlockSampler, Origin
 from bload.packing.packers import make_plan
 from bload.packing.plan import Block, Plan, filler_block
 from bload.schedule.balance import make_schedule
@@ -56,12 +56,11 @@ class ChunkSampler(BlockSampler):
         self._counts: list[int] = []
         """Blocks of the chunks that this pass has packed."""
         super().__init__(lengths, packer, **options)
-        self._begin = 0, 0, 0
         self.chunks = -(-len(self.lengths) // self.chunk)
         """Number of chunks."""
 
     def _check_settings(self) -> None:
-        obstacle = self._obstacle or f"balance={self.balance}" * (self.balance != "none")
+        obstacle = self._forbids_elastic or f"balance={self.balance}" * (self.balance != "none")
         if obstacle:
             raise InputError(
                 f"chunk plans a part of an epoch at a time, and {obstacle} needs the whole; leave "
@@ -98,14 +97,14 @@ class ChunkSampler(BlockSampler):
     @property
     def steps(self) -> int | None:  # type: ignore[override]
         """Steps of the current epoch; None until the last chunk is packed."""
-        steps, block, chunk = self._begin
+        steps, block, chunk = self._origin
         if chunk + len(self._counts) < self.chunks:
             return None
         return steps - (block - sum(self._counts)) // self.blocks_per_step
 
     @property
     def steps_estimate(self) -> int:
-        """Steps of the current epoch as far as a sample of the sequences shows."""
+        """Steps of the current epoch, or an estimate from a sample until they are known."""
         if self.steps is not None:
             return self.steps
         number = self._order(self.epoch, 0, min(self.chunk, SAMPLE))
@@ -129,7 +128,7 @@ class ChunkSampler(BlockSampler):
             InputError: in place of the next batch, if the sampler has been moved meanwhile.
         """
         number, epoch, size = self._passes, self.epoch, self.blocks_per_step
-        _, begin, first = self._begin
+        _, begin, first = self._origin
         counts = self._counts = []
         pool = ThreadPoolExecutor(1)
         try:
@@ -178,7 +177,7 @@ class ChunkSampler(BlockSampler):
     def state_dict(self, step: int | None = None) -> dict[str, Any]:
         """Return the epoch, the steps done, the first block not yet trained, and the definition."""
         state = super().state_dict(step)
-        steps, block, chunk = self._begin
+        steps, block, chunk = self._origin
         block += (state["step"] - steps) * self.blocks_per_step
         for count in self._counts:
             if block < count:
@@ -187,15 +186,15 @@ class ChunkSampler(BlockSampler):
         block *= chunk < self.chunks  # no block follows the last chunk
         return state | {"first_step": state["step"], "first_block": block, "chunk": chunk}
 
-    def _begin_of(self, state: dict[str, Any]) -> tuple[int, ...]:
-        return state["step"], state["first_block"], state["chunk"]
+    def _origin_of(self, state: dict[str, Any]) -> Origin:
+        return Origin(state["step"], state["first_block"], state["chunk"])
 
     def _steps_of(self, state: dict[str, Any]) -> int:
         check_whole("chunk", state.get("chunk"), 0, self.chunks)
         return int(state["step"])  # how many there are is not known yet
 
     def definition(self) -> dict[str, Any]:
-        """Return all settings that determine the blocks of a step, as far as they matter."""
+        """Return the settings that determine the blocks of a step, the chunk included."""
         return {**super().definition(), "chunk": self.chunk}
 
 

@@ -158,7 +158,7 @@ class BlockLoader:
 
     @property
     def steps_estimate(self) -> int:
-        """Steps of the current epoch, with `chunk` as far as a sample of the sequences shows."""
+        """Steps of the current epoch; with `chunk`, an estimate from a sample of the sequences."""
         return self.sampler.steps_estimate
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, replace
 from fractions import Fraction
 from operator import index
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch.distributed as dist
@@ -30,6 +30,17 @@ ENDED = (
     "this iterator ended when another of the same loader began, or when set_epoch or "
     "load_state_dict moved it; begin a new one, or make a loader for each"
 )
+
+
+class Origin(NamedTuple):
+    """Place in an epoch from which steps are of the present size."""
+
+    step: int = 0
+    """Steps before it."""
+    block: int = 0
+    """Blocks before it, with `ChunkSampler` in its chunk."""
+    chunk: int = 0
+    """Chunks before it, with `ChunkSampler`."""
 
 
 class BlockSampler(Sampler[list[Block]]):
@@ -121,7 +132,7 @@ class BlockSampler(Sampler[list[Block]]):
             sizes = np.array(resolve_block_sizes(block_sizes, *arguments), dtype=np.int64)
             self.block_sizes = tuple(sorted({*round_up(sizes, self.multiple_of).tolist()}))
         self.elastic = elastic
-        if elastic and (obstacle := self._obstacle):
+        if elastic and (obstacle := self._forbids_elastic):
             raise InputError(
                 f"elastic=True begins new steps at any block, and {obstacle} does not allow that; "
                 "leave one of the two out"
@@ -131,13 +142,12 @@ class BlockSampler(Sampler[list[Block]]):
         self._schedule: Schedule | None = None
         self._first_block = 0
         """Block at which the schedule begins."""
-        self._begin: tuple[int, ...] = (0, 0)
-        """Steps and blocks of the epoch that were trained with other blocks per step."""
+        self._origin = Origin()
         self._check_settings()
         self._names_digest = names and _digest(repr(names).encode())
         self.step = 0
         """Steps of the current epoch that are done."""
-        self._first_step = 0
+        self._pass_step = 0
         """Step at which the next pass begins, unless this one is finished."""
         self._is_loaded = False
         """True from `load_state_dict` until a pass begins."""
@@ -187,7 +197,7 @@ class BlockSampler(Sampler[list[Block]]):
         return self._schedule
 
     @property
-    def _obstacle(self) -> str:
+    def _forbids_elastic(self) -> str:
         """Option that keeps a position from being the first block not yet trained, or ""."""
         for obstacle, is_set in (
             ("long=carry", self.options.get("long") == "carry"),
@@ -226,12 +236,12 @@ class BlockSampler(Sampler[list[Block]]):
 
         After an elastic resume, it begins at the first block that had not been trained.
         """
-        return self._schedule_of(self.epoch, self._begin[1])
+        return self._schedule_of(self.epoch, self._origin.block)
 
     @property
     def account(self) -> EpochAccount:
         """Cost of the current epoch, over all ranks; of all its parts after an elastic resume."""
-        account, blocks = self.schedule.account, self._begin[1]
+        account, blocks = self.schedule.account, self._origin.block
         frames, slots = int(self.plan.block_frames[:blocks].sum()), blocks * self.plan.t_max
         return replace(
             account,
@@ -246,19 +256,19 @@ class BlockSampler(Sampler[list[Block]]):
     @property
     def steps(self) -> int:
         """Steps of the current epoch, the same on every rank: those done and those left."""
-        return self._begin[0] + self.schedule.steps
+        return self._origin.step + self.schedule.steps
 
     steps_estimate = steps
-    """The same; an estimate in `ChunkSampler`."""
+    """Equal to `steps`; an estimate in `ChunkSampler`."""
 
     def share_done(self, step: int) -> Fraction:
         """Return the share of the current epoch that is done after `step` steps.
 
         Steps count equally. After an elastic resume, steps before it count by their blocks.
         """
-        steps, blocks = self._begin
-        before = Fraction(blocks, self.plan.blocks)
-        return before + (1 - before) * Fraction(step - steps, self.schedule.steps)
+        origin = self._origin
+        before = Fraction(origin.block, self.plan.blocks)
+        return before + (1 - before) * Fraction(step - origin.step, self.schedule.steps)
 
     @property
     def note(self) -> str:
@@ -275,7 +285,7 @@ class BlockSampler(Sampler[list[Block]]):
     def __len__(self) -> int:
         """Batches of this rank in the current epoch; more than `steps` if a step takes several."""
         batches = int(np.diff(self.schedule.shares)[self.rank :: self.world_size].sum())
-        return self._begin[0] * self.micro_batches + batches
+        return self._origin.step * self.micro_batches + batches
 
     def __iter__(self) -> Iterator[list[Block]]:
         self.begin_pass()
@@ -294,11 +304,11 @@ class BlockSampler(Sampler[list[Block]]):
             settings: more that ranks must agree on.
         """
         follows = self._is_finished and not self._is_loaded
-        self._move(self.epoch + (follows and next_epoch), 0 if follows else self._first_step)
+        self._move(self.epoch + (follows and next_epoch), 0 if follows else self._pass_step)
         position = {
             "epoch": self.epoch,
             "step": self.step,
-            "begin": self._begin,
+            "begin": self._origin,
             **self.definition(),
             "micro_batches": self.micro_batches,
             "blocks per batch": self.blocks_per_batch,
@@ -317,7 +327,7 @@ class BlockSampler(Sampler[list[Block]]):
             InputError: in place of the next batch, if the sampler has been moved meanwhile.
         """
         number, epoch, schedule = self._passes, self.epoch, self.schedule
-        for step in range(self.step - self._begin[0], schedule.steps):
+        for step in range(self.step - self._origin.step, schedule.steps):
             micro_batches = schedule.micro_batches(step, self.rank)
             frames = schedule.frames_in_step(step)
             for micro_batch in micro_batches:
@@ -339,9 +349,9 @@ class BlockSampler(Sampler[list[Block]]):
         return self.step > 0 and self.step == self.steps
 
     def _move(self, epoch: int, step: int, is_loaded: bool = False) -> None:
-        self.epoch, self.step, self._first_step = epoch, step, step
+        self.epoch, self.step, self._pass_step = epoch, step, step
         if step == 0:
-            self._begin = (0,) * len(self._begin)
+            self._origin = Origin()
         self._is_loaded = is_loaded
         self._passes += 1
 
@@ -373,8 +383,8 @@ class BlockSampler(Sampler[list[Block]]):
         return {
             "epoch": self.epoch,
             "step": self.step if step is None else step,
-            "first_step": self._begin[0],
-            "first_block": self._begin[1],
+            "first_step": self._origin.step,
+            "first_block": self._origin.block,
             "plan": as_json_types(self.definition()),
         }
 
@@ -384,7 +394,7 @@ class BlockSampler(Sampler[list[Block]]):
         With `elastic`, rank 0 warns if the blocks per step are others.
         """
         self.check_state(state)
-        self._begin = self._begin_of(state)
+        self._origin = self._origin_of(state)
         self._move(state["epoch"], state["step"], is_loaded=True)
         before, now = state["plan"]["blocks per step"], self.blocks_per_step
         if before != now and self.rank == 0:
@@ -394,14 +404,14 @@ class BlockSampler(Sampler[list[Block]]):
                 stacklevel=2,
             )
 
-    def _begin_of(self, state: dict[str, Any]) -> tuple[int, ...]:
-        """Return the steps done and the first block where steps of this size begin."""
+    def _origin_of(self, state: dict[str, Any]) -> Origin:
+        """Return where steps of this size begin if `state` is loaded."""
         steps, block = state.get("first_step", 0), state.get("first_block", 0)
         before = state["plan"]["blocks per step"]
         if before == self.blocks_per_step:
-            return steps, block
+            return Origin(steps, block)
         block += (state["step"] - steps) * before
-        return state["step"], min(block, self._plan_of(state["epoch"]).blocks)
+        return Origin(state["step"], min(block, self._plan_of(state["epoch"]).blocks))
 
     def check_state(self, state: dict[str, Any]) -> int:
         """Return the number of steps of the epoch of a saved position.
@@ -430,7 +440,9 @@ class BlockSampler(Sampler[list[Block]]):
             advice = "restore these settings or start anew"
             if has_other_size:
                 advice += (
-                    "" if self._obstacle else "; elastic=True goes on in steps of another size"
+                    ""
+                    if self._forbids_elastic
+                    else "; elastic=True goes on in steps of another size"
                 )
                 share, rest = divmod(before, self.world_size * self.micro_batches)
                 if share and not rest:  # these slots keep the steps
@@ -454,7 +466,7 @@ class BlockSampler(Sampler[list[Block]]):
         return int(steps - (block - self._plan_of(state["epoch"]).blocks) // before)
 
     def definition(self) -> dict[str, Any]:
-        """Return all settings that determine the blocks of a step, as far as they matter."""
+        """Return the settings that determine the blocks of a step, except those without effect."""
         sizes, balanced = self.block_sizes, self.balance != "none"
         makes_batches = find_packer(self.packer).makes_batches
         settings = {

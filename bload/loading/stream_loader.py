@@ -295,7 +295,7 @@ class StreamLoader:
         self._iterations += 1
 
     def _share_of(self, states: list[dict[str, Any]]) -> dict[str, Any]:
-        """Return the state of this rank, put together from those of all ranks."""
+        """Return the state of this rank, made from the states of all ranks."""
         rank, ranks, workers = self.stream.rank, self.stream.world_size, self._workers
         by_rank = {state["stream"].get("rank"): state for state in states}
         shared = [{**state["stream"], "rank": rank, "step": state["step"]} for state in states]

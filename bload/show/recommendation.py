@@ -21,7 +21,7 @@ CUT = 0.01
 CUT_SAVES = 0.05
 """Share of slots that splitting must save over the best size that splits nothing."""
 MULTIPLES = (1, 2, 3, 4)
-PARTS = (2, 4, 8, 16, 32)
+DIVISORS = (2, 4, 8, 16, 32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def recommend_t_max(
     limit = batch_slots or MULTIPLES[-1] * longest
     sizes = [n * longest for n in MULTIPLES if n * longest <= limit]
     if sizes:
-        parts = [-(-longest // n) for n in PARTS]
+        parts = [-(-longest // n) for n in DIVISORS]
         sizes += [t for t in parts if 0 < np.count_nonzero(lengths > t) <= CUT * len(lengths)]
     tried: list[Recommendation] = []
     for t_max in sizes or [limit]:

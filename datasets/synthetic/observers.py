@@ -32,7 +32,7 @@ from datasets.synthetic.world import World
 MEMORYLESS = 1
 EVERYTHING = math.inf
 K = 20
-PART = "memory"
+MEMORY_PART = "memory"
 
 
 def _multi_hot(codes: tuple[tuple[int, ...], ...]) -> np.ndarray:

@@ -8,7 +8,7 @@ import numpy as np
 from datasets.action_genome import VideoSource
 from datasets.annotations.targets import FrameTargets
 from datasets.synthetic.evidence import memory_flags
-from datasets.synthetic.observers import EVERYTHING, MEMORYLESS, PART, K, expected_recall
+from datasets.synthetic.observers import EVERYTHING, MEMORY_PART, MEMORYLESS, K, expected_recall
 from datasets.synthetic.script import write_scripts
 from datasets.synthetic.world import World
 
@@ -36,6 +36,6 @@ def make_yardsticks(source: VideoSource, world: World) -> Yardsticks:
     figures = {
         f"{name}/recall@{K}{ending}": expected_recall(scripts, memory, part)
         for name, memory in (("memoryless", MEMORYLESS), ("remembering", EVERYTHING))
-        for ending, part in (("", False), (f"_{PART}", True))
+        for ending, part in (("", False), (f"_{MEMORY_PART}", True))
     }
     return Yardsticks(memory_flags(source, scripts), figures)

@@ -28,7 +28,7 @@ from models.cost import measure_cost
 from training.config import TrainJob
 from training.memory import free_memory, peak_memory_mib
 from training.ranks import Ranks, autocast
-from training.sidings.recompute import SHARES
+from training.sidings.recompute import MEMORY_SHARES
 
 CODE = ("models", "bload/batch/walk.py", "bload/batch/walk_order.py", "training/step.py")
 LOADERS = ("naive", "mix", "sampling", "bucket", "ragged", "bload", "bload_exact")
@@ -73,7 +73,8 @@ def measure(toy: bool) -> Iterator[Row]:
     slots, size = base_job.train.batch_slots, base_job.dataset.frame_size
     precision = autocast("bf16", device)
     cost = measure_cost(base_job.model, (size[0], size[1]), slots, precision, device)
-    share = cost.share(slots, SHARES[device.type] * free_memory(device))  # model.checkpoint=auto
+    free = MEMORY_SHARES[device.type] * free_memory(device)  # as model.checkpoint=auto
+    share = cost.share(slots, free)
     card = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
     product = matrix_product(device, 256 if toy else 8_192)
     sheets = [peak for name, peak in TERAFLOPS.items() if re.search(rf"\b{name}\b", card)]

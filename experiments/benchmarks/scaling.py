@@ -33,7 +33,7 @@ ROUNDS, STEPS, MINUTES = 3, 20, 10
 IMBALANCE, DEALT = "imbalance of frames", "the same by `window`, %"
 BALANCES = ("none", "window")
 WORK = ("of one rank, same work each", "of one rank, same work in all")
-PARTS = ("forward and backward, ms", "waiting, ms", "all-reduce, ms")
+TIMES = ("forward and backward, ms", "waiting, ms", "all-reduce, ms")
 RANKS, LOADERS = (1, 8, 32, 128, 512), ("naive", "ragged", "bload", "bload_exact")
 
 
@@ -91,7 +91,7 @@ def time_parts(contender: Contender, steps: int) -> Iterator[Row]:
         flattened = now()
         ranks.sum(gradient)
         seconds = computed_at - began, met_at - computed_at, now() - flattened
-        yield dict(zip(PARTS, (1e3 * part for part in seconds), strict=True))
+        yield dict(zip(TIMES, (1e3 * part for part in seconds), strict=True))
 
 
 def predict(loader: str) -> Iterator[Row]:
@@ -116,7 +116,7 @@ def predict(loader: str) -> Iterator[Row]:
 
 
 MEASURED = {"ranks": ".0f", "blocks per rank": ".0f", "frames/s": ",.0f"}
-MEASURED |= {**dict.fromkeys(WORK, ".2f"), **dict.fromkeys(PARTS, ".1f")}
+MEASURED |= {**dict.fromkeys(WORK, ".2f"), **dict.fromkeys(TIMES, ".1f")}
 PREDICTED = {"loader": "", "ranks": ",.0f", "steps": ",.0f", "speed-up": ",.1f"}
 PREDICTED |= {"of the ranks, %": ".1f", DEALT: ".1f", "fillers, %": ".1f", IMBALANCE: ".3f"}
 TABLES = {

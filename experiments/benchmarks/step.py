@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from experiments.benchmarks import Row, Table, make_job
 from experiments.interleaved import Contender
 from experiments.intervals import ratio
-from models.temporal import PARTS
+from models.temporal import TEMPORAL_PARTS
 from training.step import backward
 
 CODE = ("models", "bload/batch/walk.py", "bload/batch/walk_order.py", "training/step.py")
@@ -45,7 +45,8 @@ def time_parts(quick: bool, blocks: int) -> Iterator[Row]:
     """Yield a row for each temporal part; the parts take turns."""
     size = {"batch_slots": 94 * blocks}
     parts = {
-        part: Contender(make_job(quick, train=size, model={"temporal": part})) for part in PARTS
+        part: Contender(make_job(quick, train=size, model={"temporal": part}))
+        for part in TEMPORAL_PARTS
     }
     rates: dict[str, list[float]] = {part: [] for part in parts}
     for _ in range(1 if quick else ROUNDS):

@@ -3,9 +3,9 @@
 Every temporal part is called as ``part(embeddings_BTND, query_position_ND, start_BT, state,
 slots, order)`` and returns the embeddings after each of its layers, ``(L, B, T, N, D)``, and
 the state after the last slot. A new part is one class of layers, which
-`models.temporal.layers.TemporalStack` calls, and one entry in `PARTS`, which ``model.temporal``
-names; tests cover all entries. Modules that need torch are imported when a layer is built, so that
-configs can be checked without it.
+`models.temporal.layers.TemporalStack` calls, and one entry in `TEMPORAL_PARTS`, which
+``model.temporal`` names; tests cover all entries. Modules that need torch are imported when a layer
+is built, so that configs can be checked without it.
 
 | name | what a query finds of the past | T slots take |
 | --- | --- | --- |
@@ -38,7 +38,7 @@ def _memory_layer(module: str, name: str, **sizes: Any) -> Any:
     return _layer("layers", "MemoryLayer", memory=memory, **sizes)
 
 
-PARTS: dict[str, Callable[..., Any]] = {
+TEMPORAL_PARTS: dict[str, Callable[..., Any]] = {
     "dds": partial(_layer, "dds", "TemporalLayer"),
     "gru": partial(_memory_layer, "gru", "GRUMemory"),
     "attention": partial(_memory_layer, "attention", "AttentionMemory"),
@@ -52,5 +52,5 @@ def build_temporal(name: str, layers: int, **sizes: Any) -> "TemporalStack":
     """Build a temporal part by name; raises `InputError` if none has it."""
     from models.temporal.layers import TemporalStack
 
-    check_choice("model.temporal", name, PARTS)
-    return TemporalStack(PARTS[name], layers, **sizes)
+    check_choice("model.temporal", name, TEMPORAL_PARTS)
+    return TemporalStack(TEMPORAL_PARTS[name], layers, **sizes)

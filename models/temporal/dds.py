@@ -13,13 +13,13 @@ from torch import Tensor, nn
 from bload.batch.walk import walk
 from bload.batch.walk_order import WalkOrder
 from models.attention import Attention, join_heads, split_heads
-from models.slots import Slots
+from models.slots import ComputedSlots
 from models.temporal.layers import MemorylessLayer, gate_bias, no_autocast
 from models.transformer import LayerSizes
 
 
 @dataclass(frozen=True)
-class Recurrence:
+class DDSStep:
     """One temporal layer's step from slot to slot.
 
     The inputs of a slot, side by side in the last dimension of ``(B, N, 3 D)``, are all that does
@@ -92,7 +92,7 @@ class TemporalLayer(MemorylessLayer):
         query_position_ND: Tensor,
         start_BT: Tensor,
         state: Any,
-        slots: Slots | None = None,
+        slots: ComputedSlots | None = None,
         order: WalkOrder | None = None,
     ) -> tuple[Tensor, Any]:
         """Embeddings ``(B, T, N, D)`` -> outputs ``(B, T, N, D)`` and the last memory."""
@@ -113,7 +113,7 @@ class TemporalLayer(MemorylessLayer):
             )
             # Positions belong to keys alone; the gate's share has no bias either.
             position_ND = F.linear(position_ND, weight_kv[:width])
-            recurrence = Recurrence(
+            recurrence = DDSStep(
                 layer=self,
                 weight=torch.cat((weight_kv, self.memory_gate.weight)),
                 bias=F.pad(bias_kv, (0, width)) + F.pad(position_ND, (0, 2 * width)),

@@ -16,7 +16,7 @@ from models.temporal.layers import gate_bias, no_autocast
 
 
 @dataclass(frozen=True)
-class Recurrence:
+class GRUStep:
     """The unit's step from slot to slot.
 
     The inputs of a slot are the projections of the present frame, ``(B, N, 3 D)``.
@@ -67,5 +67,5 @@ class GRUMemory(nn.Module):
         cell = self.cell
         with no_autocast(read_BTND.device):
             inputs_BTND = F.linear(read_BTND.to(self.start.dtype), cell.weight_ih, cell.bias_ih)
-            recurrence = Recurrence(self.start, cell.weight_hh, cell.bias_hh)
+            recurrence = GRUStep(self.start, cell.weight_hh, cell.bias_hh)
             return walk(recurrence, inputs_BTND, start_BT, state, order or "segments")

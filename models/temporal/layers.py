@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
 from bload.batch.walk_order import WalkOrder
-from models.slots import Slots
+from models.slots import ComputedSlots
 from models.transformer import EncoderLayer, LayerSizes, Sublayer
 
 LONGEST_MEMORY = 94
@@ -41,7 +41,7 @@ class TemporalStack(nn.Module):
         query_position_ND: Tensor,
         start_BT: Tensor,
         state: list[Any] | None = None,
-        slots: Slots | None = None,
+        slots: ComputedSlots | None = None,
         order: WalkOrder | None = None,
     ) -> tuple[Tensor, list[Any]]:
         """Return the outputs of all layers ``(L, B, T, N, D)`` and the state of each.
@@ -66,7 +66,7 @@ def run_in_chunks(
     query_position_ND: Tensor,
     start_BT: Tensor,
     orders: Sequence[WalkOrder],
-    slots: Slots,
+    slots: ComputedSlots,
     state: Any = None,
 ) -> tuple[Tensor, Any]:
     """Run a temporal part a chunk of slots at a time; return its outputs ``(L, B, T, N, D)``.
@@ -116,10 +116,10 @@ class MemorylessLayer(nn.Module):
         self.frame = EncoderLayer(**sizes)
 
     def encode_present(
-        self, embeddings_BTND: Tensor, query_position_ND: Tensor, slots: Slots | None = None
+        self, embeddings_BTND: Tensor, query_position_ND: Tensor, slots: ComputedSlots | None = None
     ) -> Tensor:
         """Compute embeddings of the present frames by themselves, ``(B, T, N, D)``."""
-        slots = slots or Slots((embeddings_BTND.shape[0], embeddings_BTND.shape[1]))
+        slots = slots or ComputedSlots((embeddings_BTND.shape[0], embeddings_BTND.shape[1]))
         frames_IND = self.frame(slots.gather(embeddings_BTND), query_position_ND)
         return slots.scatter(frames_IND[None])[0]
 
@@ -129,7 +129,7 @@ class MemorylessLayer(nn.Module):
         query_position_ND: Tensor,
         start_BT: Tensor,
         state: Any,
-        slots: Slots | None = None,
+        slots: ComputedSlots | None = None,
         order: WalkOrder | None = None,
     ) -> tuple[Tensor, Any]:
         """Return outputs ``(B, T, N, D)`` and the state after the last slot (here None)."""
@@ -158,7 +158,7 @@ class MemoryLayer(MemorylessLayer):
         query_position_ND: Tensor,
         start_BT: Tensor,
         state: Any,
-        slots: Slots | None = None,
+        slots: ComputedSlots | None = None,
         order: WalkOrder | None = None,
     ) -> tuple[Tensor, Any]:
         present_BTND = self.encode_present(embeddings_BTND, query_position_ND, slots)

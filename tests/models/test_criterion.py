@@ -16,7 +16,7 @@ from models.criterion import select_valid
 from models.frames import Frames
 from models.matcher import match
 from models.outputs import Outputs
-from models.temporal import PARTS
+from models.temporal import TEMPORAL_PARTS
 from tests.models.conftest import SIDE, annotate, gradients, random_outputs, tensors, tiny
 
 LAYERS, BLOCKS, SLOTS, QUERIES = 3, 2, 3, 4
@@ -111,7 +111,7 @@ def test_parts_are_those_of_the_last_layer(case):
         assert losses[name].item() == pytest.approx(alone[name].item())
 
 
-@pytest.mark.parametrize("temporal", PARTS)
+@pytest.mark.parametrize("temporal", TEMPORAL_PARTS)
 def test_filler_alone_gives_zero_loss_and_zero_gradients(temporal):
     frames = torch.zeros(2, 3, 3, SIDE, SIDE, dtype=torch.uint8)
     nothing = torch.zeros(2, 3, dtype=torch.bool)

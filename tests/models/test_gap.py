@@ -12,15 +12,15 @@ from torch import nn
 from bload.errors import InputError
 from models.frames import Frames
 from models.gap import GapEmbedding
-from models.temporal import PARTS, build_temporal
+from models.temporal import TEMPORAL_PARTS, build_temporal
 from tests.models.conftest import pack, tiny
 
 SLOTS = 9
-MEMORIES = [temporal for temporal in PARTS if temporal != "none"]
+MEMORIES = [temporal for temporal in TEMPORAL_PARTS if temporal != "none"]
 
 
 def test_a_network_of_gaps_refuses_to_run_without_them(videos):
-    with pytest.raises(InputError, match=r"model\.time=gap .* extra_BT"):
+    with pytest.raises(InputError, match=r"model\.time=gap .* conditioning_BT"):
         tiny(time="gap")(Frames(*pack(videos, ((0, 1, 2), (3,)), SLOTS)))
 
 

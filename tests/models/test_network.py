@@ -10,7 +10,7 @@ from models.anchors import Windows
 from models.extent import cell_points
 from models.frames import Frames
 from models.position import spread_points
-from models.temporal import PARTS
+from models.temporal import TEMPORAL_PARTS
 from models.temporal.layers import walk_orders
 from tests.models.conftest import annotate, difference, gradients, tensors, tiny
 
@@ -51,13 +51,13 @@ def test_dropout_acts_in_training_alone():
     assert difference(model(frames), model(frames)) == 0
 
 
-@pytest.mark.parametrize("temporal", PARTS)
+@pytest.mark.parametrize("temporal", TEMPORAL_PARTS)
 def test_truncation_in_time_cuts_the_gradients_of_both_branches(temporal):
     model = tiny(temporal=temporal, time="gap")
     frames, start = batch(1, 5)
     gap_BT = torch.tensor([[0, 3, 1, 40, 2.0]], requires_grad=True)
-    whole = model(Frames(frames, start, extra_BT=gap_BT))
-    cut = model(Frames(frames, start, extra_BT=gap_BT, orders=walk_orders(start, 2)))
+    whole = model(Frames(frames, start, conditioning_BT=gap_BT))
+    cut = model(Frames(frames, start, conditioning_BT=gap_BT, orders=walk_orders(start, 2)))
     assert difference(whole, cut) < 1e-12
     # What the last slot predicts goes back through gaps to the video's start, or to its chunk's.
     for outputs, first in ((whole, 0), (cut, 4)):
@@ -68,7 +68,7 @@ def test_truncation_in_time_cuts_the_gradients_of_both_branches(temporal):
             assert gradient[0].nonzero().min() == (4 if temporal == "none" else first)
 
 
-@pytest.mark.parametrize("temporal", PARTS)
+@pytest.mark.parametrize("temporal", TEMPORAL_PARTS)
 def test_trains_under_autocast_to_bfloat16(temporal):
     model = tiny(temporal=temporal, anchored=True, dense=True).float()
     frames, start = batch(2, 3)

@@ -7,7 +7,7 @@ import torch
 
 from models.execution import Execution
 from models.frames import Frames
-from models.temporal import PARTS
+from models.temporal import TEMPORAL_PARTS
 from models.temporal.layers import walk_orders
 from tests.models.conftest import SIDE, gradients, loss_of, tiny
 
@@ -33,7 +33,7 @@ def outputs_and_gradients(model, frames, skips):
 @pytest.mark.parametrize(
     ("bptt", "changes"), [(None, {"anchored": True, "dense": True}), (4, {"norm_first": False})]
 )
-@pytest.mark.parametrize("temporal", PARTS)
+@pytest.mark.parametrize("temporal", TEMPORAL_PARTS)
 def test_skipped_padding_gives_the_same_outputs_and_gradients(frames, temporal, bptt, changes):
     model, extent_BT2 = tiny(temporal=temporal, **changes), torch.linspace(0.3, 1, 36).view(3, 6, 2)
     orders = walk_orders(frames.start_BT, bptt)

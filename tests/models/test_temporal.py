@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from models.temporal import PARTS
+from models.temporal import TEMPORAL_PARTS
 from models.temporal.attention import AttentionMemory
 from models.temporal.gru import GRUMemory
 from models.temporal.layers import gate_bias
@@ -34,7 +34,7 @@ def starts(slots: int, *rows: tuple[int, ...]) -> torch.Tensor:
     return start_BT
 
 
-@pytest.mark.parametrize("temporal", PARTS)
+@pytest.mark.parametrize("temporal", TEMPORAL_PARTS)
 @pytest.mark.parametrize("norm_first", [True, False])
 def test_a_stream_in_chunks_equals_its_block(temporal, norm_first):
     part = part_of(temporal, norm_first=norm_first)
@@ -77,7 +77,7 @@ def test_long_blocks_equal_their_videos_alone(temporal):
     torch.testing.assert_close(packed, gradients(part), rtol=1e-8, atol=1e-10)
 
 
-@pytest.mark.parametrize("temporal", PARTS)
+@pytest.mark.parametrize("temporal", TEMPORAL_PARTS)
 def test_half_precision_stays_close_over_a_full_block(temporal):
     part = part_of(temporal).float()
     embeddings, position = draw(1, 94, 4, 16).float(), draw(4, 16).float()

@@ -8,10 +8,10 @@ from datasets.build import build_source
 from models import build_model
 from models.frames import Frames
 from models.gap import frame_gaps
-from models.temporal import PARTS
+from models.temporal import TEMPORAL_PARTS
 from tests.training.jobs import one_rank
 from training import run as runs
-from training.sidings.carry import open_memory, pack_memory
+from training.sidings.carry import open_row_states, pack_row_states
 from training.step import Position, train_step
 
 CARRY = ("loader.long=carry", "loader.t_max=10", "train.batch_slots=40", "model.time=gap")
@@ -20,7 +20,7 @@ CARRY = ("loader.long=carry", "loader.t_max=10", "train.batch_slots=40", "model.
 def predict(model, batch, before):
     """Class logits by video and position, and what the rows remember."""
     gap_BT = frame_gaps(batch)
-    frames = Frames(batch.inputs_BT, batch.start_BT, batch.valid_BT, extra_BT=gap_BT)
+    frames = Frames(batch.inputs_BT, batch.start_BT, batch.valid_BT, conditioning_BT=gap_BT)
     outputs = model(frames, before)
     logits, valid_BT = outputs.class_logits_LBTNK[-1][batch.valid_BT], batch.valid_BT
     places = batch.sequence_BT[valid_BT].tolist(), batch.position_BT[valid_BT].tolist()
@@ -36,7 +36,7 @@ def loaders(source, ranks):
     ]
 
 
-@pytest.mark.parametrize("temporal", PARTS)
+@pytest.mark.parametrize("temporal", TEMPORAL_PARTS)
 def test_predictions_are_those_of_uncut_videos_also_after_a_checkpoint_on_other_ranks(
     config, temporal, tmp_path
 ):
@@ -54,12 +54,12 @@ def test_predictions_are_those_of_uncut_videos_also_after_a_checkpoint_on_other_
                 predicted, carried[rank] = predict(model, batch, carried[rank])
                 found |= predicted
             if step in (1, 3):  # the other number of ranks goes on
-                torch.save([pack_memory([one]) for one in carried], tmp_path / "carried.pt")
+                torch.save([pack_row_states([one]) for one in carried], tmp_path / "carried.pt")
                 saved, ranks = torch.load(tmp_path / "carried.pt", weights_only=True), 3 - ranks
                 here = loaders(source, ranks)
                 for one in here:
                     one.sampler.load_state_dict(one.sampler.state_dict(step + 1))
-                carried = [open_memory(saved, one, torch.device("cpu"))[0] for one in here]
+                carried = [open_row_states(saved, one, torch.device("cpu"))[0] for one in here]
                 steps = [iter(one) for one in here]
         assert step == 4
         for batch in BlockLoader(source, "naive"):

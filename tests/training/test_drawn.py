@@ -20,7 +20,7 @@ from bload.errors import InputError
 from bload.packing.packers import PACKERS
 from bload.schedule.balance import BALANCES
 from datasets.annotations.read import OBJECTS_FILE, SMALL_BOXES_FILE
-from models.temporal import PARTS
+from models.temporal import TEMPORAL_PARTS
 from tests.training.jobs import one_rank, overrides
 from training import run as runs
 from training.config import SYNC_NAMES, compose_job
@@ -64,7 +64,7 @@ VALUES: dict[str, tuple] = {
     "train.sync_every": (8, 2),
     "train.checkpoint_minutes": (10, 0),
     "train.log_every": (20, 1),
-    "model.temporal": (*PARTS,),
+    "model.temporal": (*TEMPORAL_PARTS,),
     "model.time": ("none", "gap"),
     "model.norm_first": (False, True),
     "model.anchored": (False, True),

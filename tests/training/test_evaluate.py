@@ -124,7 +124,7 @@ def test_the_recall_does_hang_on_the_state(config, packed):
     def clear_everywhere(batch):
         return replace(batch, start_BT=batch.valid_BT)
 
-    options = {"batch_slots": 64, "change": clear_everywhere}
+    options = {"batch_slots": 64, "ablation": clear_everywhere}
     forgetful = evaluate(seer, source, one_rank(), **options)
     assert forgetful["no/recall@10"] != packed["no/recall@10"]
 

@@ -14,7 +14,7 @@ from models import Criterion, counts, to_tensors
 from models.exchange import Exchange
 from models.execution import Execution
 from models.frames import Frames
-from models.temporal import PARTS
+from models.temporal import TEMPORAL_PARTS
 from models.temporal.layers import walk_orders
 from tests.models.conftest import SIDE, annotate, difference, tensors, tiny
 from training.build import in_parallel
@@ -94,7 +94,7 @@ def on_a_rank(ranks, lengths, changes, skips, bptt):
 
 CASES = [
     *(("gru", name, padding) for name in LENGTHS for padding in PADDINGS),
-    *((temporal, "other-shapes", "skipped") for temporal in PARTS if temporal != "gru"),
+    *((temporal, "other-shapes", "skipped") for temporal in TEMPORAL_PARTS if temporal != "gru"),
 ]
 """All that the ranks may hold with one temporal part, and once with every other."""
 

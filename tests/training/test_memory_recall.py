@@ -66,17 +66,17 @@ def test_ignored_starts_are_those_of_slot_0(seen):
     def first_slot(start_BT):
         return start_BT & (torch.arange(start_BT.shape[1]) == 0)
 
-    ignored = recall(seer, source, change=Ablation("ignored"))
+    ignored = recall(seer, source, ablation=Ablation("ignored"))
     assert ignored == recall(StartingAt(seer, first_slot), source)
     assert ignored != recall(seer, source)
 
 
 def test_wrong_starts_change_the_recall_and_the_batch_does_not(seen):
     seer, source, _ = seen
-    wrong = recall(seer, source, change=Ablation("wrong"))
+    wrong = recall(seer, source, ablation=Ablation("wrong"))
     assert wrong != recall(seer, source)
-    assert wrong != recall(seer, source, change=Ablation("wrong", seed=1))
-    other = evaluate(seer, source, one_rank(), batch_slots=212, change=Ablation("wrong"))
+    assert wrong != recall(seer, source, ablation=Ablation("wrong", seed=1))
+    other = evaluate(seer, source, one_rank(), batch_slots=212, ablation=Ablation("wrong"))
     assert {name: other[name] for name in wrong} == wrong
 
 

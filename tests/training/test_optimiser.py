@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from models import DDS
-from training.optimiser import Schedule, build_optimiser
+from training.optimiser import RateSchedule, build_optimiser
 
 
 @pytest.fixture(scope="module", params=["conv", "resnet18"])
@@ -89,5 +89,5 @@ def test_what_is_frozen_is_not_trained(model):
     ],
 )
 def test_the_rate_is_a_function_of_the_epoch(name, warmup, epoch, factor):
-    schedule = Schedule(name, epochs=10, warmup_epochs=warmup, step_at=0.7)
+    schedule = RateSchedule(name, epochs=10, warmup_epochs=warmup, step_at=0.7)
     assert schedule(epoch) == pytest.approx(factor, abs=1e-12)

@@ -40,7 +40,7 @@ def measured(monkeypatch):
 
     monkeypatch.setattr(recompute, "measure_cost", measure)
     monkeypatch.setattr(recompute, "free_memory", lambda _: 100 * MIB)
-    monkeypatch.setattr(recompute, "SHARES", {"cpu": 0.8})
+    monkeypatch.setattr(recompute, "MEMORY_SHARES", {"cpu": 0.8})
     return asked
 
 

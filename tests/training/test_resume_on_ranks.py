@@ -10,7 +10,7 @@ from bload import BlockSampler, InputError
 from tests.training.jobs import assert_same_run, interrupted, metrics, one_rank, only_run
 from training import run as runs
 from training.folder import RunFolder, run_name
-from training.optimiser import Schedule
+from training.optimiser import RateSchedule
 from training.step import train_step
 
 OFTEN = ("train.eval_every=1", "train.checkpoint_minutes=0", "train.log_every=1")
@@ -124,7 +124,7 @@ def test_a_run_goes_on_in_its_folder_on_two_one_and_three_ranks(
     assert ends[:2] == [(6, 174, 2 * 45), (3, 174, 45)]
     # rates follow from the blocks that are done
     shares = [*(blocks / 8 for blocks in (2, 4, 5, 6, 7, 8)), 1 + 1 / 3, 1 + 2 / 3, 2]
-    rate = Schedule(cfg.train.schedule, 2, cfg.train.warmup_epochs, cfg.train.step_at)
+    rate = RateSchedule(cfg.train.schedule, 2, cfg.train.warmup_epochs, cfg.train.step_at)
     assert [line["lr"] for line in steps] == pytest.approx([cfg.train.lr * rate(s) for s in shares])
 
 

@@ -22,6 +22,7 @@ from tests.training.test_resume_on_ranks import train_halves, train_until, train
 from training import run as runs
 from training import step as engine
 from training.checkpoint import load_model
+from training.config import SYNC_NAMES
 from training.folder import run_name
 from training.sidings.sync import SYNCS, SyncedOptimiser, is_average_due, trainable_parameters
 from training.step import Position
@@ -39,6 +40,10 @@ def mixed(ranks, sync, rounds):
         found.append(torch.cat([p.detach().flatten() for p in parameters]).numpy().copy())
         SYNCS[sync](parameters, is_due=True)
     return found
+
+
+def test_every_choice_of_the_config_has_its_function():
+    assert tuple(SYNCS) == SYNC_NAMES
 
 
 def means_and_distances(values):

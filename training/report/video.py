@@ -91,6 +91,6 @@ def predict_video(
     """Predict the frames of a batch as evaluation does; `config` is the run's."""
     train = config["train"]
     inputs = build_inputs(ModelConfig(**config["model"]), Letterbox(source), device)
-    change = Ablation(train["starts"], seed=train["seed"])
+    ablation = Ablation(train["starts"], seed=train["seed"])
     precision = autocast(train["amp"], device)
-    return predict_batch(model.eval(), change(batch), inputs, precision)()
+    return predict_batch(model.eval(), ablation(batch), inputs, precision)()

@@ -1,7 +1,7 @@
-"""Memory of rows from step to step under ``loader.long=carry``, in checkpoints.
+"""States of rows, from step to step under ``loader.long=carry``, in checkpoints.
 
-A memory has the network's state after each batch of a step: lists and tuples of tensors
-``(B, ...)`` and None. B rows of a batch.
+They are the network's state after each batch of a step: lists and tuples of tensors ``(B, ...)``
+and None. B rows of a batch.
 """
 
 from collections.abc import Sequence
@@ -14,20 +14,20 @@ from torch.utils._pytree import tree_map_only
 from bload import BlockLoader
 
 
-def pack_memory(memory: Sequence[Any] | None) -> list[Any]:
-    """Convert a memory to plain lists of tensors on the host, for a checkpoint."""
-    return [_to_host(state) for state in memory or ()]
+def pack_row_states(row_states: Sequence[Any] | None) -> list[Any]:
+    """Convert row states to plain lists of tensors on the host, for a checkpoint."""
+    return [_to_host(state) for state in row_states or ()]
 
 
-def open_memory(
+def open_row_states(
     saved: Sequence[Sequence[Any]], loader: BlockLoader, device: torch.device
 ) -> list[Any] | None:
-    """Restore the memory of this rank's rows from what any number of ranks saved.
+    """Restore the states of this rank's rows from what any number of ranks saved.
 
     The rows of a step are numbered over all ranks, one for each rank in turn.
 
     Args:
-        saved: `pack_memory` of every rank; empty at the start of an epoch.
+        saved: `pack_row_states` of every rank; empty at the start of an epoch.
         device: of the model.
 
     Returns:

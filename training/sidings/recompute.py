@@ -8,7 +8,7 @@ from training.config import TrainJob
 from training.memory import free_memory
 from training.ranks import Ranks, autocast
 
-SHARES = {"cuda": 0.8, "cpu": 0.45}
+MEMORY_SHARES = {"cuda": 0.8, "cpu": 0.45}
 """Share of the free memory to plan for. The rest is for temporaries and losses, and on CPUs also
 for freed tensors that the C library keeps: up to three quarters of what is in use."""
 
@@ -29,7 +29,7 @@ class RecomputeShare:
 def choose(
     cfg: TrainJob, ranks: Ranks, sampler: BlockSampler, saved: float | None
 ) -> RecomputeShare:
-    """Choose the least share with which a step fits on every rank, and print why.
+    """Choose the least share with which a step fits on every rank, and print the memory it takes.
 
     Args:
         saved: what the run has chosen before, which stays.
@@ -37,7 +37,7 @@ def choose(
     if saved is not None:
         return RecomputeShare(saved)
     height, width = cfg.dataset.frame_size
-    frames, part = sampler.blocks_per_batch * sampler.plan.t_max, SHARES[ranks.device.type]
+    frames, part = sampler.blocks_per_batch * sampler.plan.t_max, MEMORY_SHARES[ranks.device.type]
     precision = autocast(cfg.train.amp, ranks.device)
     cost = measure_cost(cfg.model, (height, width), sampler.plan.t_max, precision, ranks.device)
     free = part * free_memory(ranks.device)

@@ -40,7 +40,6 @@ from torch import Tensor, nn
 
 from bload import BlockLoader
 from bload.errors import InputError
-from training.config import SYNC_NAMES
 
 if TYPE_CHECKING:
     from training.build import Training
@@ -95,14 +94,17 @@ def write_parameters(values_P: Tensor, parameters: Sequence[nn.Parameter]) -> No
         parameter.copy_(part.view_as(parameter))
 
 
-SYNCS: dict[str, Callable[[Sequence[nn.Parameter], bool], None]] = dict(
-    zip(SYNC_NAMES, (keep_parameters, average_parameters, gossip, keep_parameters), strict=True)
-)
-"""Name -> what all of two or more ranks do with their parameters after each step."""
+SYNCS: dict[str, Callable[[Sequence[nn.Parameter], bool], None]] = {
+    "allreduce": keep_parameters,
+    "local": average_parameters,
+    "gossip": gossip,
+    "none": keep_parameters,
+}
+"""Name in `SYNC_NAMES` -> what all of two or more ranks do with their parameters after a step."""
 
 
 class SyncedOptimiser:
-    """An optimiser after whose steps the ranks agree on weights.
+    """Optimiser that lets the ranks agree on weights after each of its steps.
 
     Args:
         modules: the model, and the average of its weights if there is one.
@@ -200,8 +202,8 @@ def switch_on(training: "Training", loader: BlockLoader | None) -> "Training":
         modules = [module for module in (training.model, training.average) if module is not None]
         cfg = training.cfg
         optimiser = SyncedOptimiser(training.optimiser, modules, cfg.sync, cfg.sync_every, loader)
-        shared_weights = partial(mean_weights, modules)
-        training = replace(training, optimiser=optimiser, shared_weights=shared_weights)
+        averaged_weights = partial(mean_weights, modules)
+        training = replace(training, optimiser=optimiser, averaged_weights=averaged_weights)
     return replace(training, sidings=training.sidings | {"sync": RankStates(training)})
 
 
