@@ -183,10 +183,12 @@ class BlockLoader:
         trained = is_trained.sum() / max(cost.steps, 1)
         longest = len(sampler.lengths) * int(sampler.lengths.max())  # slots if padded to it
         deleted = f"{cost.deleted:,} frames deleted, " if cost.deleted else ""
+        left = sampler.schedule.steps  # without those of another size, before an elastic resume
+        before = f"{plural(cost.steps - left, 'step')} of another size, " * (cost.steps > left)
         return (
             f"{plural(cost.blocks, 'block')} of {size}{self.plan.t_max:,}, "
             f"{100 * cost.padding / (cost.frames + cost.padding):.2f} % padding, {deleted}"
-            f"{plural(cost.steps, 'step')} x {ranks}{f' x {count} {unit}' if count > 1 else ''}, "
+            f"{before}{plural(left, 'step')} x {ranks}{f' x {count} {unit}' if count > 1 else ''}, "
             f"{trained:.1f} sequences a step, {longest / cost.processed:.1f}x fewer slots than "
             f"padding{'; ' if sampler.note else ''}{sampler.note}"
         )

@@ -36,5 +36,5 @@ def train():
 
 
 storage = Path("ray_run").absolute().as_uri()
-run = RunConfig(storage_path=storage, failure_config=FailureConfig(max_failures=3))
+run = RunConfig(name="tagger", storage_path=storage, failure_config=FailureConfig(max_failures=3))
 TorchTrainer(train, scaling_config=ScalingConfig(num_workers=(1, 2)), run_config=run).fit()

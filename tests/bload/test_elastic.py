@@ -149,6 +149,17 @@ def load_and_finish(ranks, folder):
     return [s for batch in part for s in batch.segments.sequence_S.tolist()]
 
 
+def test_a_loader_shows_the_steps_of_each_size(recwarn):
+    source = from_dataset([torch.zeros(n) for n in LENGTHS], LENGTHS)
+    one, three = (
+        BlockLoader(source, **SEEDS, elastic=True, rank=0, world_size=ranks) for ranks in (1, 3)
+    )
+    three.load_state_dict(one.sampler.state_dict(5))
+    left = -(-(one.account.blocks - 5) // 3)
+    assert f"5 steps of another size, {left} steps x 3 ranks" in repr(three)
+    assert "another size" not in repr(one)
+
+
 @pytest.mark.dist
 def test_distributed_checkpoints_of_four_ranks_are_loaded_by_three(tmp_path):
     seen = []
