@@ -277,7 +277,8 @@ def _text_ways(model: Any) -> tuple[str, Ways]:
     is_causal = whole.shape[0] == 8 and torch.allclose(whole[:4], part, atol=1e-3)
     first = _first_position(model)
     is_cached = "use_cache" in parameters or (takes_all and is_causal)
-    is_cached &= bool(getattr(model.config, "use_cache", False))
+    configs = model.config, model.config.get_text_config()
+    is_cached &= any(getattr(config, "use_cache", False) for config in configs)
 
     ways = []
     for options, mask in WAYS:

@@ -55,6 +55,18 @@ for name, (call, longest) in FORMS.items():
         kernels = {kernel for kernel in ("causal_conv1d", "mamba_ssm", "fla") if kernel in untried}
         assert kernels == UNTRIED[name], str(form)
 
+# The cache of a model with a text part is set in the config of that part.
+sizes = {"hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4, "vocab_size": 97}
+text_part = {"model_type": "mistral", "sliding_window": 8, "num_hidden_layers": 2, **sizes}
+text_part |= {"num_key_value_heads": 2, "head_dim": 8}
+pictures = {"model_type": "siglip_vision_model", "hidden_size": 32, "intermediate_size": 32}
+pictures |= {"num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 28, "patch_size": 14}
+config = transformers.LlavaConfig(
+    text_config=text_part, vision_config=pictures, image_token_index=90
+)
+form = find_form(transformers.LlavaForConditionalGeneration(config))
+assert form.call == f"{ROWS}, use_cache=False)", form
+
 # From a config alone.
 with tempfile.TemporaryDirectory() as folder:
     transformers.OPTConfig(architectures=["OPTForCausalLM"]).save_pretrained(folder)
