@@ -250,7 +250,7 @@ class _Check:
     def look_for_context(self) -> None:
         """Warn if the first frames of sequences change no other frame's outputs."""
         index_BT, start_BT = self.number_BT, self.batch.start_BT
-        chosen_BT = sum(index_BT == index for index in self.chosen) > 0
+        chosen_BT = torch.isin(index_BT, index_BT.new_tensor(self.chosen))
         noise_BT, later_BT = chosen_BT & start_BT, chosen_BT & ~start_BT
         noisy = map_tensors(self.batch.inputs_BT, lambda values: _noise(values, noise_BT))
         with torch.no_grad():
