@@ -204,9 +204,15 @@ def _form(args: argparse.Namespace) -> None:
         config = transformers.AutoConfig.from_pretrained(
             args.config, local_files_only=True, trust_remote_code=False
         )
-        names = config.architectures or [type(config).__name__.replace("Config", "ForCausalLM")]
+        name = (config.architectures or [""])[0]
+        name = name or type(config).__name__.replace("Config", "ForCausalLM")
+        if not hasattr(transformers, name):
+            raise InputError(
+                f"transformers has no {name}; name the class of the model in {args.config}, such "
+                'as "architectures": ["BertModel"]'
+            )
         with torch.device("meta"):
-            model = getattr(transformers, names[0])(config)
+            model = getattr(transformers, name)(config)
     except (OSError, ValueError, AttributeError) as error:
         raise InputError(f"{args.config} makes no model of transformers: {error}") from error
     print(find_form(model))

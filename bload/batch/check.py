@@ -286,7 +286,9 @@ def _choose_segments(batch: Batch) -> list[int]:
     inside = (block_S == block_S.bincount().argmax()).nonzero().squeeze(1).tolist()
     if len(inside) < 2:
         warnings.warn(
-            "no block of this batch holds two sequences; give another batch", stacklevel=4
+            "no block of this batch holds two sequences, so only padding and sequences alone were "
+            "compared; unless all batches are like that (bucket, single), give another one",
+            stacklevel=4,
         )
     return [inside[0], inside[len(inside) // 2], inside[-1]]
 

@@ -215,7 +215,7 @@ def _text_trial(model: Any, device: torch.device) -> tuple[nn.Module, Batch, int
     if "decoder_input_ids" in signature(model.forward).parameters:
         raise InputError(
             f"a {type(model).__name__} reads one text and writes another, of two lengths; give "
-            "its encoder or its decoder alone"
+            "its encoder, model.get_encoder(), or its decoder, model.get_decoder()"
         )
     settings = model.config.get_text_config()
     tokens = min(getattr(settings, "vocab_size", None) or 256, 256)

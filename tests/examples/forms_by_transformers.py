@@ -75,6 +75,10 @@ with tempfile.TemporaryDirectory() as folder:
         assert main(["form", f"{folder}/config.json"]) == 0
     assert printed.getvalue().startswith(FORMS["OPTForCausalLM"][0])
     assert main(["form", f"{folder}/nothing.json"]) == 2
+    transformers.AlbertConfig().save_pretrained(folder)  # names no class, and has no ...ForCausalLM
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        assert main(["form", folder]) == 2
+    assert '"architectures"' in said.getvalue()
 
 # A small model with its own weights, which are left as they are.
 sizes = {"hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4, "vocab_size": 40}
