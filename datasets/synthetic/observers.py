@@ -20,7 +20,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import binom
+from scipy.special import binom
 from tabulate import tabulate
 
 from datasets.annotations.vocabulary import GROUPS, RELATIONS, SPATIAL
@@ -88,7 +88,8 @@ def triplet_weights(script: Script, memory: float, part: bool = False) -> np.nda
 def _mean_inverse(sure_T: np.ndarray, open_T: np.ndarray) -> np.ndarray:
     """Return ``E[1 / (sure + Binomial(open, _TWO))]``, float64 ``(T,)``; 0 where that is 1 / 0."""
     two_N = np.arange(max(open_T.max(initial=0), 0) + 1)  # codes of two relations
-    chances_TN = binom.pmf(two_N, np.maximum(open_T, 0)[:, None], _TWO)
+    open_T1 = np.maximum(open_T, 0)[:, None]
+    chances_TN = binom(open_T1, two_N) * _TWO**two_N * (1 - _TWO) ** (open_T1 - two_N)
     return (chances_TN / np.maximum(sure_T[:, None] + two_N, 1)).sum(axis=1) * (sure_T > 0)
 
 

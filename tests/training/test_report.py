@@ -19,10 +19,11 @@ from training import run as runs
 from training.checkpoint import load_model
 from training.evaluation import measure
 from training.report import charts, video
-from training.report import write as run_page
+from training.report import page as run_page
+from training.report.page import write_page
 from training.report.record import read_record
 from training.report.video import predict_video, read_video, representative_video
-from training.report.write import drawn_files, write_page
+from training.report.write import drawn_files
 
 CPU = torch.device("cpu")
 pytestmark = pytest.mark.usefixtures("pages")

@@ -6,7 +6,8 @@ from pathlib import Path
 import torch
 
 from bload import InputError
-from training.report.write import drawn_files, write_page
+from training.report.page import write_page
+from training.report.write import drawn_files
 
 parser = argparse.ArgumentParser(prog="python -m training.report", description=__doc__)
 parser.add_argument("run", type=Path, help="folder of a run")

@@ -20,9 +20,8 @@ from training.printing import CONSTRAINTS_IN_WORDS, compare_with_memoryless
 from training.report import charts
 from training.report.charts import Chart
 from training.report.record import RELATIONS, Record
+from training.report.write import PICTURES
 
-PICTURES = {"prediction.png": "image/png", "prediction.webp": "image/webp"}
-"""Files of the still and the moving picture."""
 HARDLY_LEARNED = 0.03
 """Recall@20 with constraint below which a relation is hardly learned."""
 
