@@ -89,6 +89,9 @@ def _parser() -> argparse.ArgumentParser:
     table.add_argument(
         "--batch-slots", type=_positive, help="slots of a rank and step; default: one block"
     )
+    table.add_argument(
+        "--chunk", type=_positive, help="sequences planned at a time; default: all of them"
+    )
     table.add_argument("--json", action="store_true", help="one object with all figures")
     table.set_defaults(run=_table)
 
@@ -145,7 +148,9 @@ def _table(args: argparse.Namespace, data: LengthsFile) -> None:
     lengths, sizes = data.lengths, args.t_max or [None]
     long: Long = args.long or ("split" if len(sizes) > 1 else "error")
     predicts = bool(args.file or args.ranks or args.batch_slots)
-    names = ("clip", "seed", "epochs", "randomness", "batch_slots")
+    if args.chunk and long == "carry":
+        raise InputError("--chunk plans a part of an epoch, and --long carry needs the whole")
+    names = ("clip", "seed", "epochs", "randomness", "batch_slots", "chunk")
     options = {name: getattr(args, name) for name in names} | {"long": long}
     options["ranks"] = args.ranks or (8 if predicts or args.json else None)
     tables = [table_rows(lengths, t_max=t_max, **options) for t_max in sizes]
@@ -159,6 +164,7 @@ def _table(args: argparse.Namespace, data: LengthsFile) -> None:
         "longest": int(lengths.max()),
         "mean": float(lengths.mean()),
         "epochs": args.epochs,
+        "chunk": args.chunk,
     }
     if args.json:
         rows = [row for table in tables for row in table]
@@ -175,6 +181,9 @@ def _table(args: argparse.Namespace, data: LengthsFile) -> None:
     print("\n" + format_notes(tables[0][0]))
     if any(t_max and t_max < lengths.max() for t_max in sizes):
         print(f"sequences longer than T_max: --long {long}; single, bucket and ragged never carry")
+    if args.chunk:
+        chunk = plural(args.chunk, "sequence")
+        print(f"planned by chunks of {chunk}; single, bucket and ragged always plan the whole")
     if predicts:
         size = f"{args.batch_slots:,} slots" if args.batch_slots else "one whole block"
         print(f"steps and ratios: for {plural(advice.ranks, 'rank')}, each taking {size} per step")

@@ -5,10 +5,10 @@
     blocks    |b b b b b b b b b|b b b b b b b b|b b b b|    each chunk is packed by itself
     steps     |s s s s|s s s s|s s s s|s s s s|s s s s|f f|  f: fillers, at the end alone
 
-A chunk is packed in a thread while the steps of the one before are trained. The blocks of a step
-that a chunk does not complete are trained with the first of the next one. Memory is that of two
-chunks. What is random and how few blocks there are is as in a data set of the size of a chunk;
-which sequences share a chunk changes with the epoch.
+A chunk is packed beside the steps of the one before, by a process of its own if it is large. The
+blocks of a step that a chunk does not complete are trained with the first of the next one. Memory
+is that of two chunks. What is random and how few blocks there are is as in a data set of the size
+of a chunk; which sequences share a chunk changes with the epoch.
 """
 
 from collections.abc import Iterator
@@ -21,15 +21,12 @@ from numpy.typing import ArrayLike
 from bload.batch.step import Step, StepList
 from bload.errors import InputError, TooLongError, check_whole, plural
 from bload.loading.sampler import BlockSampler, Origin
-from bload.packing.packers import make_plan
+from bload.packing.chunks import chunk_order, plan_apart
 from bload.packing.plan import Block, Plan, filler_block
 from bload.schedule.balance import make_schedule
 
 SAMPLE = 100_000
 """Sequences that are packed to estimate the steps of an epoch."""
-ROUNDS = 6
-"""Rounds of the Feistel network, an even number."""
-MIX, MIX_AGAIN = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 
 
 class ChunkSampler(BlockSampler):
@@ -77,13 +74,10 @@ class ChunkSampler(BlockSampler):
     def _plan_chunk(self, lengths: np.ndarray, epoch: int, chunk: int) -> Plan:
         place = self.packer, self.t_max, self.seed, epoch
         options = {"multiple_of": self.multiple_of, "chunk": chunk, **self.options}
-        return make_plan(lengths, *place, **options)
+        return plan_apart(lengths, *place, **options)
 
     def _order(self, epoch: int, first: int, count: int) -> np.ndarray:
-        """Return the sequences at `count` places of an epoch's order, fewer at its end."""
-        rng, sequences = np.random.default_rng([self.seed, epoch, 3]), len(self.lengths)
-        keys = rng.integers(0, 2**64, ROUNDS, dtype=np.uint64)
-        return permuted(np.arange(first, min(first + count, sequences)), sequences, keys)
+        return chunk_order(len(self.lengths), self.seed, epoch, first, count)
 
     def _pack(self, epoch: int, chunk: int) -> "_Blocks":
         """Return the blocks of a chunk."""
@@ -212,29 +206,3 @@ class _Blocks(NamedTuple):
         part = slice(self.offsets[index], self.offsets[index + 1])
         columns = self.sequence[part], self.first[part], self.length[part]
         return Block(index, t_max, *columns, multiple_of=multiple_of)
-
-
-def permuted(place: np.ndarray, size: int, keys: np.ndarray) -> np.ndarray:
-    """Return the numbers at some places of a pseudorandom order of `size` numbers.
-
-    A Feistel network permutes all numbers of some bits. A number that is not below `size` is put
-    through it again until it is. `keys` are random uint64, an even number of them.
-    """
-    bits = max((size - 1).bit_length(), 2)
-    number = _feistel(place.astype(np.uint64), bits, keys)
-    while len(beyond := np.flatnonzero(number >= size)):
-        number[beyond] = _feistel(number[beyond], bits, keys)
-    return number.astype(np.int64)
-
-
-def _feistel(number: np.ndarray, bits: int, keys: np.ndarray) -> np.ndarray:
-    low, high = np.uint64(bits // 2), np.uint64(bits - bits // 2)
-    left, right = number >> low, number & np.uint64((1 << int(low)) - 1)
-    for key in keys:
-        mixed = (right ^ key) * MIX
-        mixed ^= mixed >> np.uint64(32)
-        mixed *= MIX_AGAIN
-        left, right = right, left ^ (mixed >> (np.uint64(64) - high))
-        low, high = high, low
-    joined: np.ndarray = left << low | right
-    return joined

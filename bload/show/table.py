@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bload.lengths import check_lengths
+from bload.packing.chunks import plan_in_chunks
 from bload.packing.packers import PACKERS, find_packer, make_plan
 from bload.packing.pieces import Long
 from bload.packing.plan import Plan
@@ -68,17 +69,21 @@ def sized_plan(
     seed: int,
     epoch: int,
     batch_slots: int = 0,
+    chunk: int | None = None,
     **options: Any,
 ) -> Plan:
     """Make a plan with any packer: `clip` slots if it cuts clips, else `t_max` slots and `long`.
 
-    Packers that make batches themselves split where others carry.
+    Packers that make batches themselves split where others carry, and plan whole epochs.
     """
     pack = find_packer(packer)
     long = "split" if long == "carry" and pack.makes_batches else long
     options |= {"long": long} if "long" in pack.options else {}
     options |= {"batch_slots": batch_slots} if "batch_slots" in pack.options else {}
-    return make_plan(lengths, packer, clip if pack.cuts_clips else t_max, seed, epoch, **options)
+    place = lengths, packer, clip if pack.cuts_clips else t_max, seed, epoch
+    if chunk and not pack.makes_batches:
+        return plan_in_chunks(*place, chunk, **options)
+    return make_plan(*place, **options)
 
 
 def table_rows(
@@ -92,6 +97,7 @@ def table_rows(
     randomness: bool = False,
     ranks: int | None = None,
     batch_slots: int | None = None,
+    chunk: int | None = None,
 ) -> list[dict[str, Any]]:
     """Compute one row per packer and variant; counts that vary between epochs are averaged.
 
@@ -105,6 +111,7 @@ def table_rows(
             are None for loaders that never put two sequences into a block.
         ranks: ranks to predict the work for, see `bload.show.recommendation`; None leaves it out.
         batch_slots: slots per rank and step for that prediction; None takes one whole block.
+        chunk: sequences that are planned at a time; None plans an epoch as a whole.
 
     Raises:
         InputError: as in `make_plan`.
@@ -117,9 +124,8 @@ def table_rows(
             seconds, plans = [], []
             for epoch in range(max(epochs, 2) if randomness else epochs):
                 began = time.perf_counter()
-                plan = sized_plan(
-                    lengths, packer, t_max, clip, long, seed, epoch, batch_slots, **options
-                )
+                place = lengths, packer, t_max, clip, long, seed, epoch, batch_slots, chunk
+                plan = sized_plan(*place, **options)
                 plans.append(plan)
                 seconds.append(time.perf_counter() - began)
             name = " ".join([packer, *(f"{key}={value}" for key, value in options.items())])
