@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import hashlib
 import io
 import json
 import zlib
@@ -17,6 +18,8 @@ from bload.errors import InputError, check_choice
 
 MOST_FRAMES = 10**15
 """Largest number of frames in a data set; above it, counts of slots could overflow."""
+PIECE = 2**20
+"""Lengths that are checked and hashed at a time."""
 ENCODING = "utf-8-sig"  # reads UTF-8 with or without a byte order mark
 FAULTS = OSError, EOFError, ValueError, csv.Error, zlib.error, RecursionError, NotImplementedError
 """Exceptions of readers that come from the file."""
@@ -69,6 +72,22 @@ def check_lengths(lengths: ArrayLike, names: Sequence[str] | None = None) -> np.
             f"{MOST_FRAMES:,}"
         )
     return whole
+
+
+def keep_lengths(
+    lengths: ArrayLike, names: Sequence[str] | None = None
+) -> tuple[np.ndarray, int, str]:
+    """Check lengths piece by piece; return them, as they are if an array, their sum and digest."""
+    is_kept = isinstance(lengths, np.ndarray) and lengths.dtype.kind in "iu" and lengths.ndim == 1
+    array = np.asanyarray(lengths) if is_kept else check_lengths(lengths, names)
+    labels: Any = range(len(array)) if names is None else names
+    digest, frames = hashlib.sha256(), 0
+    for first in range(0, max(len(array), 1), PIECE):
+        piece = slice(first, first + PIECE)
+        whole = check_lengths(array[piece], labels[piece])
+        digest.update(whole.tobytes())
+        frames += int(whole.sum())
+    return array, frames, digest.hexdigest()[:16]
 
 
 def action_genome_lengths(split: str = "train") -> np.ndarray:

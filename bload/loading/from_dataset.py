@@ -12,7 +12,7 @@ from torch.utils.data import IterableDataset
 from bload.batch.batch import TargetsPer
 from bload.batch.trees import Kept, as_tensors
 from bload.errors import InputError, check_choice
-from bload.lengths import check_lengths
+from bload.lengths import keep_lengths
 from bload.loading.dataset import ADVICE
 
 Key = str | Sequence[str]
@@ -251,7 +251,7 @@ def from_dataset(
             f"length gives {len(lengths)} numbers but the data set has {len(dataset)} sequences; "
             "give one per sequence"
         )
-    return DatasetSource(dataset, check_lengths(lengths), inputs, targets, targets_per, objects)
+    return DatasetSource(dataset, keep_lengths(lengths)[0], inputs, targets, targets_per, objects)
 
 
 def _read_column(dataset: Any, name: str) -> Sequence[Any]:

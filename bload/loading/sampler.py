@@ -15,7 +15,7 @@ from torch.utils.data import Sampler
 
 from bload.batch.step import Step, StepList
 from bload.errors import InputError, TooLongError, check_whole, differences, plural
-from bload.lengths import check_lengths
+from bload.lengths import keep_lengths
 from bload.loading.ranks import compare_ranks, resolve_rank
 from bload.packing.block_sizes import resolve_block_sizes
 from bload.packing.cost import Cost
@@ -24,8 +24,6 @@ from bload.packing.plan import Block, Plan, filler_block, round_up
 from bload.schedule.balance import Last, check_options, make_schedule
 from bload.schedule.schedule import SLOTS, EpochAccount, Schedule
 
-PIECE = 2**20
-"""Lengths that are checked and hashed at a time."""
 ENDED = (
     "this iterator ended when another of the same loader began, or when set_epoch or "
     "load_state_dict moved it; begin a new one, or make a loader for each"
@@ -113,7 +111,7 @@ class BlockSampler(Sampler[list[Block]]):
                 "chunk is an argument of BlockLoader and ChunkSampler; use one of them"
             )
         names = None if names is None else [*names]  # pandas would look for labels
-        self.lengths, self._frames, self._lengths_digest = _keep_lengths(lengths, names)
+        self.lengths, self._frames, self._lengths_digest = keep_lengths(lengths, names)
         self.packer, self.options, self.seed = packer, dict(options), seed
         self.last: Last = last
         self.multiple_of = check_whole("multiple_of", multiple_of, 1)
@@ -490,20 +488,6 @@ class BlockSampler(Sampler[list[Block]]):
             "lengths digest": self._lengths_digest,
         }
         return {key: value for key, value in settings.items() if value is not None}
-
-
-def _keep_lengths(lengths: ArrayLike, names: Sequence[str] | None) -> tuple[np.ndarray, int, str]:
-    """Check lengths piece by piece; return them, as they are if an array, their sum and digest."""
-    is_kept = isinstance(lengths, np.ndarray) and lengths.dtype.kind in "iu" and lengths.ndim == 1
-    array = np.asanyarray(lengths) if is_kept else check_lengths(lengths, names)
-    labels: Any = range(len(array)) if names is None else names
-    digest, frames = hashlib.sha256(), 0
-    for first in range(0, max(len(array), 1), PIECE):
-        piece = slice(first, first + PIECE)
-        whole = check_lengths(array[piece], labels[piece])
-        digest.update(whole.tobytes())
-        frames += int(whole.sum())
-    return array, frames, digest.hexdigest()[:16]
 
 
 def _digest(data: bytes) -> str:

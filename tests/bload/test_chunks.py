@@ -7,7 +7,15 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from bload import BlockLoader, BlockSampler, ChunkSampler, InputError, make_plan, make_schedule
+from bload import (
+    BlockLoader,
+    BlockSampler,
+    ChunkSampler,
+    InputError,
+    from_dataset,
+    make_plan,
+    make_schedule,
+)
 from bload.packing.chunks import MANY, permuted, plan_apart
 from bload.packing.packers import PACKERS
 from bload.show.table import table_rows
@@ -218,6 +226,10 @@ def test_lengths_stay_a_memory_map(tmp_path):
     np.save(tmp_path / "lengths.npy", LENGTHS)
     (sampler,) = samplers(lengths=np.load(tmp_path / "lengths.npy", mmap_mode="r"))
     assert isinstance(sampler.lengths, np.memmap)
+    frames = [np.zeros((n, 1)) for n in LENGTHS]
+    loader = BlockLoader(from_dataset(frames, length=sampler.lengths), chunk=30)
+    assert isinstance(loader.sampler.lengths, np.memmap)
+    assert sum(int(batch.valid_BT.sum()) for batch in loader) == LENGTHS.sum()
     samplers(lengths=LENGTHS.astype(np.int64))[0].load_state_dict(sampler.state_dict())
 
 
