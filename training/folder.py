@@ -44,37 +44,47 @@ PATIENCE = 10.0
 """Seconds that processes of a killed run may take to end."""
 
 
-def defining_values(config: Any) -> dict[str, Any]:
+def defining_values(config: Any, with_defaults: bool = True) -> dict[str, Any]:
     """Return the part of a config that decides what is trained, as plain values."""
     values = {}
     for key in fields(config):
-        if key.metadata.get("defining", True):
-            value = getattr(config, key.name)
-            values[key.name] = defining_values(value) if is_dataclass(value) else value
+        value = getattr(config, key.name)
+        is_group = is_dataclass(value)
+        is_shown = with_defaults or is_group or value != key.default
+        if is_shown and key.metadata.get("defining", True):
+            values[key.name] = defining_values(value, with_defaults) if is_group else value
     return values
 
 
-def defining_config(cfg: TrainJob, world_size: int) -> dict[str, Any]:
-    """Return what defines a run.
+def changed_keys(saved: dict[str, Any], cfg: TrainJob) -> dict[str, tuple[Any, Any]]:
+    """Return the defining keys that differ from a saved config, with both values.
 
-    The frames of a step count, on whatever number of ranks; the number counts if ranks differ.
+    A key that the saved config does not have, as it is newer, had its default.
     """
-    config = defining_values(cfg)
-    config["train"]["batch_slots"] *= world_size * cfg.train.micro_batches
-    if cfg.train.sync != "allreduce":
-        config["train"]["ranks"] = world_size
-    return config
+    changed = defining_values(cfg, with_defaults=False)
+    return {
+        f"{group}.{key}": (saved.get(group, {}).get(key), value)
+        for group, values in defining_values(cfg).items()
+        for key, value in values.items()
+        if (key in saved.get(group, {}) or key in changed[group])
+        and saved.get(group, {}).get(key) != value
+    }
 
 
 def run_name(cfg: TrainJob, world_size: int) -> str:
-    """Return a name such as ``bload-dds_tiny-synthetic-s0-1a2b3c4d``, from `defining_config`.
+    """Return a name such as ``bload-dds_tiny-synthetic-s0-1a2b3c4d``, with a hash of the config.
 
-    With blocks of 32 and a GRU: ``bload-dds_tiny-synthetic-T32-gru-s0-5e6f7a8b``.
+    With blocks of 32 and a GRU: ``bload-dds_tiny-synthetic-T32-gru-s0-5e6f7a8b``. The frames of a
+    step count, on whatever number of ranks; the number counts if ranks differ. Values that are the
+    default of their key do not, so that a new key leaves the names as they are.
     """
-    config = defining_config(cfg, world_size)
-    parts = [config[group]["name"] for group in ("loader", "model", "dataset")]
+    config = defining_values(cfg, with_defaults=False)
+    config["train"]["batch_slots"] = cfg.train.batch_slots * world_size * cfg.train.micro_batches
+    if cfg.train.sync != "allreduce":
+        config["train"]["ranks"] = world_size
+    parts = [cfg.loader.name, cfg.model.name, cfg.dataset.name]
     for group, key, default, form in NAME_PARTS:
-        if config[group][key] != default:
+        if config[group].get(key, default) != default:
             parts.append(form.format(config[group][key]))
     parts.append(f"s{cfg.train.seed}")
     text = json.dumps(config, sort_keys=True)
@@ -203,11 +213,9 @@ class RunFolder:
         if not (saved_config := self._config()):
             return
         differs = [
-            f"{group}.{key} was {saved_config.get(group, {}).get(key)} and is {value}"
-            for group, values in defining_values(cfg).items()
-            for key, value in values.items()
-            if saved_config.get(group, {}).get(key) != value
-            and (group, key) not in (("dataset", "root"), ("train", "batch_slots"))
+            f"{key} was {was} and is {value}"
+            for key, (was, value) in changed_keys(saved_config, cfg).items()
+            if key not in ("dataset.root", "train.batch_slots")
         ]
         if differs:
             raise InputError(
@@ -278,18 +286,12 @@ class RunFolder:
                 f"run.name={other.path.name}, or run.resume=elastic for steps of another size, or "
                 "begin another under its own run.name"
             )
-        config, sentence = defining_values(cfg), ""
+        sentence = ""
         for path in sorted(self.path.parent.glob("*/config.json")):
             other_folder, saved_config = RunFolder(path.parent), read_object(path)
             if not other_folder.last.exists() or other_folder.path == self.path:
                 continue
-            differs = [
-                f"{group}.{key}"
-                for group, values in config.items()
-                for key, value in values.items()
-                if saved_config.get(group, {}).get(key) != value
-            ]
-            if differs == ["train.epochs"]:
+            if [*changed_keys(saved_config, cfg)] == ["train.epochs"]:
                 epochs = saved_config["train"]["epochs"]
                 sentence = (
                     f"{other_folder.path} is the same with train.epochs={epochs}; this run starts "

@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import replace
+from dataclasses import asdict, make_dataclass, replace
 from unittest import mock
 
 import pytest
@@ -57,6 +57,22 @@ def test_what_does_not_change_training_does_not_change_the_name(config):
         *('run.root="elsewhere"', 'model.checkpoint="backbone"'),
     ):
         assert run_name(change(job, line), 1) == run_name(job, 1), line
+
+
+def test_a_new_key_at_its_default_leaves_names_and_folders_as_they_are(config, tmp_path):
+    job, folder = config(), RunFolder(tmp_path / "earlier")
+    folder.path.mkdir()
+    folder.write_json(folder.config, {**asdict(job), "ranks": 1})
+    keys = {**vars(job.train), "momentum": 0.5}
+    newer = make_dataclass("Newer", [("momentum", float, 0.9)], bases=(type(job.train),))
+    job = replace(job, train=newer(**{**keys, "momentum": 0.9}))
+    assert (
+        run_name(job, 1) == run_name(config(), 1) != run_name(replace(job, train=newer(**keys)), 1)
+    )
+    plan = BlockSampler([5, 4], t_max=job.train.batch_slots)
+    folder.check_same_config(job, plan)
+    with pytest.raises(InputError, match=r"train\.momentum was None and is 0\.5"):
+        folder.check_same_config(replace(job, train=newer(**keys)), plan)
 
 
 @pytest.fixture
