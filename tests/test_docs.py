@@ -92,7 +92,13 @@ def kernels(monkeypatch):
 
 @pytest.mark.parametrize(
     ("name", "least"),
-    [("start.md", 6), ("boundaries.md", 6), ("recipes.md", 1), ("questions.md", 2)],
+    [
+        ("README.md", 1),
+        ("start.md", 6),
+        ("boundaries.md", 6),
+        ("recipes.md", 1),
+        ("questions.md", 2),
+    ],
 )
 def test_the_code_of_a_page_prints_what_the_page_says(name, least, kernels):
     outputs = [*run_blocks(DOCS / name)]
