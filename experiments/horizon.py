@@ -173,7 +173,7 @@ def draw(folder: Path, figure: Figure) -> None:
             recall["mean"],
             [recall["mean"] - recall["min"], recall["max"] - recall["mean"]],
             color=colour_of(loader),
-            label=label_of(loader) + comma + option,
+            label=label_of(loader) + (comma + option or ", fresh clips" * (way == "sampling")),
             marker="o",
             mfc="white" if option else colour_of(loader),
             mec=colour_of(loader),
@@ -183,5 +183,5 @@ def draw(folder: Path, figure: Figure) -> None:
 
 
 if __name__ == "__main__":
-    title = "Clips lose what a label needs from far back; whole videos keep it"
+    title = "Fresh clips lose what a label needs from far back; whole videos keep it"
     report_runs("horizon", __doc__, tables, draw, title=title, height=4.8)
