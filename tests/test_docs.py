@@ -96,7 +96,8 @@ def kernels(monkeypatch):
         ("README.md", 1),
         ("start.md", 6),
         ("boundaries.md", 6),
-        ("recipes.md", 1),
+        ("data.md", 1),
+        ("recipes.md", 0),
         ("questions.md", 2),
     ],
 )

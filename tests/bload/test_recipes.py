@@ -1,4 +1,4 @@
-"""Recipes of docs/recipes.md that need files, processes or a loss."""
+"""Recipes of docs/data.md and docs/recipes.md that need files, processes or a loss."""
 
 import re
 import sys
@@ -18,7 +18,8 @@ LENGTHS = [3, 9, 5, 8]
 
 def code_of(name: str) -> str:
     """The code block of a class in the page."""
-    blocks = re.findall(r"^```py\n(.*?)^```$", (ROOT / "docs/recipes.md").read_text(), re.S | re.M)
+    pages = [(ROOT / f"docs/{page}.md").read_text() for page in ("data", "recipes")]
+    blocks = re.findall(r"^```py\n(.*?)^```$", "\n".join(pages), re.S | re.M)
     (code,) = [block for block in blocks if block.startswith(f"class {name}:")]
     return code
 
