@@ -74,10 +74,10 @@ def _parser() -> argparse.ArgumentParser:
         "--long",
         choices=("error", "split", "carry", "truncate"),
         help="sequences longer than the block: refuse them, split them into pieces (the state is "
-        "cleared at each cut, or carried on), or truncate them; default: error (split if you give "
-        "several T_max)",
+        "cleared at each cut, or carried on), or truncate them; default: error (a table of several "
+        "T_max: split)",
     )
-    lengths.add_argument("--seed", type=_whole, default=0)
+    lengths.add_argument("--seed", type=_whole, default=0, help="of the plans (default: 0)")
 
     table = commands.add_parser("table", parents=[lengths], help="padding and deletion per loader")
     table.add_argument("--t-max", type=_sizes, help="block size, or several: 32,64,94")
@@ -101,8 +101,8 @@ def _parser() -> argparse.ArgumentParser:
         "--out", metavar="FILE", default="blocks.png", help=".png or .svg (default: blocks.png)"
     )
     draw.add_argument("--rows", type=_positive, default=12, help="blocks shown per loader")
-    draw.add_argument("--loaders", metavar="A,B", help="packers to draw")
-    draw.add_argument("--epoch", type=_whole, default=0)
+    draw.add_argument("--loaders", metavar="A,B", help="packers to draw; default: all")
+    draw.add_argument("--epoch", type=_whole, default=0, help="epoch to draw (default: 0)")
     draw.set_defaults(run=_draw)
 
     form = commands.add_parser("form", help="how a model of transformers takes a batch")
@@ -185,7 +185,8 @@ def _table(args: argparse.Namespace, data: LengthsFile) -> None:
         chunk = plural(args.chunk, "sequence")
         print(f"planned by chunks of {chunk}; single, bucket and ragged always plan the whole")
     if predicts:
-        size = f"{args.batch_slots:,} slots" if args.batch_slots else "one whole block"
+        slots = f"{args.batch_slots or 0:,} slots, but at least one block"
+        size = slots if args.batch_slots else "one whole block"
         print(f"steps and ratios: for {plural(advice.ranks, 'rank')}, each taking {size} per step")
         print(f"\n{advice}")
 

@@ -86,11 +86,14 @@ class TooLongError(InputError):
     """True if the message may offer ``long="carry"``, None if it may not offer to cut."""
     name: str = ""
     """Name of the sequence, shown instead of its number."""
+    group: str = ""
+    """Group of the keys in a config, such as ``loader.``."""
 
     def __str__(self) -> str:
-        ways = "long=split, long=carry or " if self.can_carry else "long=split or "
+        long = f"{self.group}long"
+        ways = f"{long}=split, {long}=carry or " if self.can_carry else f"{long}=split or "
         ways = "" if self.can_carry is None else ways
         return printable(
-            f"sequence {self.name or self.sequence} has {self.length} frames but t_max is "
-            f"{self.t_max}; raise t_max to {self.longest}, or set {ways}long=truncate"
+            f"sequence {self.name or self.sequence} has {self.length} frames but {self.group}t_max "
+            f"is {self.t_max}; raise it to {self.longest}, or set {ways}{long}=truncate"
         )

@@ -111,6 +111,7 @@ def main() -> None:
     args.to.mkdir(parents=True, exist_ok=True)
     pd.DataFrame(map(run_row, folders)).to_csv(args.to / "runs.csv", index=False)
     pd.concat(map(curve, folders)).to_csv(args.to / "curves.csv", index=False)
+    print(f"{len(folders)} runs: {args.to / 'runs.csv'}, {args.to / 'curves.csv'}")
 
 
 if __name__ == "__main__":

@@ -11,13 +11,13 @@ models/config.py; those of a loader are the options of its packer.
 import re
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
-from bload.errors import InputError
+from bload.errors import InputError, suggest
 from bload.packing.packers import PACKERS
 from datasets.build import DATASETS
 from datasets.config import DatasetConfig
@@ -322,8 +322,9 @@ def register() -> None:
         *(("dataset", name, schema) for name, (schema, _) in DATASETS.items()),
     ]
     for group, name, schema in schemas:
-        store.store(group=group, name=f"{name}_schema", node=schema)
-        if not (CONFIGS / group / f"{name}.yaml").exists():
+        if (CONFIGS / group / f"{name}.yaml").exists():
+            store.store(group=group, name=f"{name}_schema", node=schema)
+        else:
             node = OmegaConf.structured(schema)
             node.name = name
             store.store(group=group, name=name, node=node)
@@ -359,5 +360,23 @@ def to_job(config: Any) -> Any:
     """Convert a composed config to the `TrainJob` or `EvalJob` that it describes."""
     from omegaconf import OmegaConf
 
+    check_keys(config)
     job = OmegaConf.to_object(config)
     return job.job() if isinstance(job, TrainFiles) else job
+
+
+def check_keys(config: Any) -> None:
+    """Raise `InputError` for a key that nothing reads; Hydra lets ``+`` add one."""
+    from omegaconf import OmegaConf
+
+    names, known = [], []
+    groups = {f"{name}.": part for name, part in config.items() if OmegaConf.is_dict(part)}
+    for prefix, group in {"": config, **groups}.items():
+        if is_dataclass(schema := OmegaConf.get_type(group)):
+            known += [prefix + key.name for key in fields(schema)]
+            names += [f"{prefix}{name}" for name in group]
+    for name in names:
+        if name not in known:
+            same = [key for key in known if key.endswith(f".{name}")]
+            advice = f"; did you mean {same[0]}?" if same else suggest(name, known)
+            raise InputError(f"there is no key {name} (--help lists all){advice}")

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from bload import BlockLoader
+from bload.errors import TooLongError
 from datasets.action_genome import VideoSource
 from datasets.build import build_source, build_yardsticks, check_kind, saved_config
 from datasets.config import DatasetConfig
@@ -54,23 +55,27 @@ def open_data(cfg: TrainJob, ranks: Ranks) -> Data:
         options = cfg.loader.options
         if "cost" not in options:
             options["cost"] = read_cost(cfg)
-        loader = BlockLoader(
-            source,
-            cfg.loader.name,
-            batch_slots=cfg.train.batch_slots,
-            micro_batches=cfg.train.micro_batches,
-            even=cfg.train.exchange != "none",
-            elastic=cfg.run.resume == "elastic",
-            rank=ranks.rank,
-            world_size=ranks.world_size,
-            seed=cfg.train.seed,
-            num_workers=cfg.train.workers,
-            timeout=cfg.train.timeout if cfg.train.workers else 0,
-            worker_init_fn=detach_worker,
-            pin_memory=ranks.device.type == "cuda",
-            names=source.videos,
-            **options,
-        )
+        try:
+            loader = BlockLoader(
+                source,
+                cfg.loader.name,
+                batch_slots=cfg.train.batch_slots,
+                micro_batches=cfg.train.micro_batches,
+                even=cfg.train.exchange != "none",
+                elastic=cfg.run.resume == "elastic",
+                rank=ranks.rank,
+                world_size=ranks.world_size,
+                seed=cfg.train.seed,
+                num_workers=cfg.train.workers,
+                timeout=cfg.train.timeout if cfg.train.workers else 0,
+                worker_init_fn=detach_worker,
+                pin_memory=ranks.device.type == "cuda",
+                names=source.videos,
+                **options,
+            )
+        except TooLongError as error:
+            error.group = "loader."
+            raise
     return Data(source, loader, validation, final)
 
 

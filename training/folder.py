@@ -26,7 +26,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from bload import BlockSampler
-from bload.errors import InputError
+from bload.errors import InputError, plural
 from datasets.machine import plain_file, reading, write_whole
 from training.config import RESUMING, TrainJob
 from training.ranks import Ranks
@@ -107,13 +107,15 @@ def describe_step_difference(ranks: int, train: dict[str, Any], sampler: BlockSa
     if not sampler.plan.has_one_size:
         if (batches, frames) == (batches_per_step, sampler.batch_slots):
             return ""
-        return f"to go on with it, set train.batch_slots={frames}, with {batches} ranks"
+        on = plural(batches, "rank")
+        return f"to go on with it, set train.batch_slots={frames}, with {on}"
     if blocks == sampler.blocks_per_step:
         return ""
+    size = f"its steps have {plural(blocks, 'block')}"
     if blocks % batches_per_step:
-        return f"its steps have {blocks} blocks: go on with it on {ranks} ranks"
+        return f"{size}: go on with it on {plural(ranks, 'rank')}"
     keys = f"train.batch_slots={blocks // batches_per_step * sampler.t_max}"
-    return f"its steps have {blocks} blocks: to go on with it here, set {keys}"
+    return f"{size}: to go on with it here, set {keys}"
 
 
 def checkpoint_file(path: Path | str) -> Path:
@@ -226,7 +228,7 @@ class RunFolder:
             return
         if steps := describe_step_difference(saved_config["ranks"], saved_config["train"], sampler):
             raise InputError(
-                f"{self.path} holds a run on {saved_config['ranks']} ranks; {steps}, or "
+                f"{self.path} holds a run on {plural(saved_config['ranks'], 'rank')}; {steps}, or "
                 "run.resume=elastic for steps of another size"
             )
 
@@ -282,7 +284,7 @@ class RunFolder:
             ranks = other._config()["ranks"]
             advice = describe_step_difference(ranks, asdict(cfg.train), sampler)
             raise InputError(
-                f"{other.path} is this run on {ranks} ranks, unfinished; {advice}, with "
+                f"{other.path} is this run on {plural(ranks, 'rank')}, unfinished; {advice}, with "
                 f"run.name={other.path.name}, or run.resume=elastic for steps of another size, or "
                 "begin another under its own run.name"
             )

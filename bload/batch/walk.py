@@ -3,7 +3,7 @@
 B blocks, T slots, S segments; ``...`` are any further dimensions (queries, width).
 """
 
-from typing import Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -108,6 +108,14 @@ def walk(
     return _by_segments(part, inputs_BT, by, state)
 
 
+def _step(part: RecurrentPart[State], inputs: Tensor, state: State) -> tuple[Tensor, State]:
+    result: Any = part.step(inputs, state)
+    if not (isinstance(result, tuple) and len(result) == 2):
+        raise InputError(f"step of {type(part).__name__} has to return outputs and state")
+    outputs, state = result
+    return outputs, state
+
+
 def _by_segments(
     part: RecurrentPart[State], inputs_BT: Tensor, order: WalkOrder, state: State | None
 ) -> tuple[Tensor, State]:
@@ -118,7 +126,7 @@ def _by_segments(
         state_S = reset_state(carried_S, state_S, order.starts_S)
     outputs_T, ends = [], []
     for step, inputs in enumerate(inputs_T):
-        outputs, state_S = part.step(inputs, state_S)
+        outputs, state_S = _step(part, inputs, state_S)
         outputs_T.append(outputs)
         rows = order.rows_T[step + 1] if step + 1 < order.steps else 0
         if rows < len(inputs):
@@ -134,11 +142,9 @@ def _by_slots(
     # unbind, not [:, t]: its backward is one stack; T selects would each fill a whole block.
     inputs_T = inputs_BT.unbind(1)
     initial = part.init_state(inputs_T[0])
-    if state is None:
-        state = initial
+    current: State = initial if state is None else state
     outputs_T = []
     for inputs, start_B in zip(inputs_T, start_BT.unbind(1), strict=True):
-        state = reset_state(state, initial, start_B)
-        outputs, state = part.step(inputs, state)
+        outputs, current = _step(part, inputs, reset_state(current, initial, start_B))
         outputs_T.append(outputs)
-    return torch.stack(outputs_T, dim=1), state
+    return torch.stack(outputs_T, dim=1), current

@@ -76,11 +76,12 @@ class BlockLoader:
     ) -> None:
         for name in ("lengths", "read"):
             if isinstance(source, type) or not hasattr(source, name):
-                kind = "an instance of it" if isinstance(source, type) else "an object"
-                raise InputError(
-                    f"source is {source!r:.99}; give {kind} that has lengths and read, as "
-                    "bload.from_dataset makes from a data set"
+                words = (
+                    f"of type {type(source).__name__}, without {name}; give from_dataset(it, ...)"
                 )
+                if isinstance(source, type):
+                    words = f"the class {source.__name__}; give an instance of it"
+                raise InputError(f"source is {words}")
         check_options(packer, options, BlockSampler, BlockLoader)
         sampler_type: Callable[..., BlockSampler] = BlockSampler
         if chunk is not None:

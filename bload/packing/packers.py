@@ -27,6 +27,13 @@ from bload.packing.carry import pack_carry
 from bload.packing.packer import Packer
 from bload.packing.plan import Plan
 
+OTHER_NAMES = {
+    "batch_size": "set batch_slots to sequences per batch times their mean length",
+    "shuffle": "leave it out, since set_epoch draws new blocks",
+    "drop_last": 'set last="drop"',
+    "collate_fn": "leave it out, or use BlockSampler and BlockDataset in a DataLoader",
+}
+"""Ways out for arguments of DataLoader."""
 PACKERS: dict[str, Packer | Callable[..., Plan]] = {
     "naive": naive.pack,
     "sampling": sampling.pack,
@@ -56,7 +63,8 @@ def check_options(packer: str, options: Iterable[str], *callers: Callable[..., A
         if option not in names:
             raise InputError(
                 f"{option!r} is neither an argument nor an option of the packer {packer} "
-                f"(options: {', '.join(known) or 'none'}){suggest(option, names)}"
+                f"(options: {', '.join(known) or 'none'})"
+                + ("; " + OTHER_NAMES[option] if option in OTHER_NAMES else suggest(option, names))
             )
 
 

@@ -25,6 +25,6 @@ for epoch in range(loader.epoch, 8):
         loss.backward()
         optimiser.step()
         if loader.step % 4 == 0:
-            print(f"epoch {epoch}, step {loader.step}, loss {loss:.3f}")
+            print(f"epoch {epoch}, step {loader.step}, loss of rank {dist.get_rank()} {loss:.3f}")
             save("ddp.pt", parts)
 dist.destroy_process_group()

@@ -139,6 +139,6 @@ def make_video(root: Path) -> Video:
 SPEEDS = {"of `dds_tiny`": "", "frames/s": ",.0f", "of training": ".2f"}
 READING = {"kept within": "", WAYS[0]: ",.0f", WAYS[1]: ".1f", GB: ".1f"}
 TABLES = {
-    "evaluation": Table("Evaluation beside training:", SPEEDS),
+    "evaluation": Table("Evaluation compared with training:", SPEEDS),
     "reading": Table("Microseconds of one core for a frame of 270 x 480:", READING),
 }

@@ -77,6 +77,8 @@ def profile_steps(quick: bool) -> Iterator[Row]:
 STEP = {"blocks": ",.0f", "memory": "", "frames/s": ",.0f"}
 STEP |= dict.fromkeys(("of the first", "from", "to"), ".2f")
 TABLES = {
-    "steps": Table("Steps on one block or four, by memory:", STEP | {"operator calls": ",.0f"}),
+    "steps": Table(
+        "Steps on one block or four, by temporal part:", STEP | {"operator calls": ",.0f"}
+    ),
     "profile": Table("Where the time of `dds` goes:", {"calls": "", "share, %": ".1f"}),
 }

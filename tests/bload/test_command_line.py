@@ -133,7 +133,7 @@ def test_errors_are_one_line_and_status_2(capsys, lengths, monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.setitem(sys.modules, "transformers", None)
     for arguments, words in [
-        (f"table {lengths} --t-max 7", ["on line 9 has 8 frames", "t_max to 8"]),
+        (f"table {lengths} --t-max 7", ["on line 9 has 8 frames", "raise it to 8"]),
         ("table no/such.csv", ["no/such.csv", "csv, tsv, parquet, json, npy or txt"]),
         (
             "table --t-max 93",

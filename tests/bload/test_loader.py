@@ -49,6 +49,9 @@ def test_a_mistyped_argument_gets_the_nearest_name():
     for wrong, right in {**names, "micro_batch": "micro_batches"}.items():
         with pytest.raises(InputError, match=rf"{wrong}.*{right}\?$"):
             BlockLoader(ActionGenome(), **{wrong: 1})
+    for wrong, right in {"batch_size": "batch_slots", "shuffle": "set_epoch"}.items():
+        with pytest.raises(InputError, match=f"{wrong}.*; .*{right}"):
+            BlockLoader(ActionGenome(), **{wrong: 1})
 
 
 def fingerprints(batches) -> list[list]:

@@ -379,9 +379,12 @@ def test_items_that_are_not_like_item_0_are_refused(make, words, options):
 
 def test_what_is_no_source_is_refused():
     for source in (object(), SimpleNamespace(lengths=[3]), Source):
-        kind = "instance of it" if source is Source else "object"
-        with pytest.raises(InputError, match=f"source is .*; give an {kind} that has lengths"):
+        words = "the class Source; give an instance" if source is Source else "; give from_dataset"
+        with pytest.raises(InputError, match=f"source is .*{words}"):
             BlockLoader(source)
+    reader = SimpleNamespace(lengths=[3], read=lambda sequence: sequence)
+    with pytest.raises(InputError, match=r"read takes \(sequence\); .* read\(sequence, first"):
+        BlockLoader(reader)
 
 
 def test_pandas_objects_are_read_by_position():

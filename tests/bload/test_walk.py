@@ -180,3 +180,6 @@ def test_a_state_gone_bad_does_not_survive_a_start_and_the_table_has_every_slot(
         walk(part, torch.zeros(1, 3, 3).double(), start_BT, by=by)
     with pytest.raises(InputError, match=r"by is 'frames'; .* segments or slots"):
         walk(part, torch.zeros(1, 2, 3).double(), start_BT, by="frames")
+    part.step = lambda inputs, state: state
+    with pytest.raises(InputError, match="step of Gru has to return outputs and state"):
+        walk(part, torch.zeros(1, 2, 3).double(), start_BT, by=by)

@@ -117,6 +117,8 @@ def test_values_out_of_range_are_refused_by_name():
         ("loader.long=cut", ("loader.long", "cut", "truncate")),
         ("run.root=''", ("run.root", "folder")),
         ("run.name=a/b", ("run.name", "a/b", "letters")),
+        ("+train.epoch=3", ("train.epoch ", "train.epochs?")),
+        ("+epochs=3", ("epochs ", "train.epochs?")),
     ):
         with pytest.raises(InputError) as error:
             compose_job("train", [line])

@@ -91,7 +91,7 @@ def test_a_folder_refuses_another_config_by_what_differs(folder, config):
     folder.begin(config(), one_rank())
     folder.check_same_config(config("train.workers=5", "dataset.root=/moved"), sampler(1, 64))
     folder.check_same_config(config("train.batch_slots=32"), sampler(2, 32))
-    with pytest.raises(InputError, match=r"on 1 ranks; its steps .* set train.batch_slots=32"):
+    with pytest.raises(InputError, match=r"on 1 rank; its steps .* set train.batch_slots=32"):
         folder.check_same_config(config(), sampler(2, 64))
     folder.check_same_config(config("run.resume=elastic"), sampler(2, 64))
     with pytest.raises(InputError, match=r": train.lr was 0.0015 and is 0.5;"):
