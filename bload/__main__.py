@@ -183,7 +183,7 @@ def _table(args: argparse.Namespace, data: LengthsFile) -> None:
         print(f"sequences longer than T_max: --long {long}; single, bucket and ragged never carry")
     if args.chunk:
         chunk = plural(args.chunk, "sequence")
-        print(f"planned by chunks of {chunk}; single, bucket and ragged always plan the whole")
+        print(f"planned by chunks of {chunk}: naive, bload and bload_exact; the others as a whole")
     if predicts:
         slots = f"{args.batch_slots or 0:,} slots, but at least one block"
         size = slots if args.batch_slots else "one whole block"

@@ -58,7 +58,8 @@ def check_number(
 def check_whole(key: str, value: Any, least: int, most: int = 2**63 - 1) -> int:
     """Return an option if it is a whole number from `least` to `most`, else raise `InputError`."""
     if not hasattr(value, "__index__") or not least <= value <= most:
-        end = "on" if most == 2**63 - 1 else f"to {most}"
+        is_large = hasattr(value, "__index__") and value > most
+        end = f"to {most}" if is_large or most < 2**63 - 1 else "on"
         raise InputError(f"{key} is {value!r}; give a whole number from {least} {end}")
     return index(value)
 

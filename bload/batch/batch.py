@@ -222,7 +222,8 @@ def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}
             if segments and multiple > 1:
                 gaps = [-len(piece) % multiple for piece in segments]
                 padding = [torch.full((gap, *like.shape[1:]), value, dtype=dtype) for gap in gaps]
-                segments = [*chain.from_iterable(zip(segments, padding, strict=True))]
+                whole = [piece.to(dtype) for piece in segments]
+                segments = [*chain.from_iterable(zip(whole, padding, strict=True))]
             if segments:
                 torch.cat([*segments], out=frames_V)
             padding_V.fill_(value)
@@ -281,6 +282,13 @@ def _objects(pieces: Sequence[Any], like: Any) -> Any:
         parts = {key: _objects([piece[key] for piece in pieces], like[key]) for key in lists}
         return parts or ()
     return tuple(chain.from_iterable(pieces)) if isinstance(like, list) else ()
+
+
+def copy_pad(pad: Mapping[str, float] | None) -> dict[str, float]:
+    """Return the padding values by key; raise InputError unless they are a dict."""
+    if not isinstance(pad, Mapping | None):
+        raise InputError(f'pad is {pad!r}; give a dict by key, such as {{"frames": {pad!r}}}')
+    return dict(pad or {})
 
 
 def _check_pad(pad: Mapping[str, float], trees: Mapping[str, Any]) -> None:

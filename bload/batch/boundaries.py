@@ -176,7 +176,8 @@ class Boundaries(CompactPickle):
         """Return the mask for `torch.nn.attention.flex_attention`, which skips masked tiles.
 
         Segments of a row are in order, so the first and the last of each tile show whether two
-        tiles meet. The result equals that of `create_block_mask`, which evaluates B x T x T values.
+        tiles meet. The result equals that of `create_block_mask`, which evaluates B x T x T values,
+        but for tiles of padding inside a row (`multiple_of`), some of which are computed in vain.
         """
         from torch.nn.attention.flex_attention import BlockMask
 

@@ -72,7 +72,7 @@ def as_column(value: Any) -> Any:
         value = torch.as_tensor(value, device="cpu")
     if isinstance(value, Tensor):
         return value[None]
-    return [copy(value) if isinstance(value, list) else value]
+    return [copy(value) if isinstance(value, list | np.ndarray) else value]
 
 
 def to_device(tensor: Tensor, device: torch.device | str) -> Tensor:

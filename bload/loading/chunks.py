@@ -22,6 +22,7 @@ from bload.batch.step import Step, StepList
 from bload.errors import InputError, TooLongError, check_whole, plural
 from bload.loading.sampler import BlockSampler, Origin
 from bload.packing.chunks import chunk_order, plan_apart
+from bload.packing.packers import find_packer
 from bload.packing.plan import Block, Plan, filler_block
 from bload.schedule.balance import make_schedule
 
@@ -57,7 +58,9 @@ class ChunkSampler(BlockSampler):
         """Number of chunks."""
 
     def _check_settings(self) -> None:
-        obstacle = self._forbids_elastic or f"balance={self.balance}" * (self.balance != "none")
+        cuts_clips = find_packer(self.packer).cuts_clips  # whose places are drawn for all sequences
+        obstacle = self._forbids_elastic or f"packer={self.packer}" * cuts_clips
+        obstacle = obstacle or f"balance={self.balance}" * (self.balance != "none")
         if obstacle:
             raise InputError(
                 f"chunk plans a part of an epoch at a time, and {obstacle} needs the whole; leave "

@@ -48,7 +48,9 @@ class DatasetSource:
             frames = item[0] if is_pair else item
             if type(frames) is Tensor and (shape := frames.shape) and shape[0] == length:
                 return item  # as most items; `BlockDataset` checks the rest
-        self._likes = self._likes or self._find_likes()
+        if not self._likes:
+            self._likes = self._find_likes()
+            item = self.dataset[sequence]  # which may have used the memory of item 0
         part = slice(first, first + length)
         trees = []
         for role, tree in zip(ROLES, self._split(item, sequence), strict=True):
@@ -215,6 +217,11 @@ def from_dataset(
             than item 0.
     """
     check_choice("targets_per", targets_per, ("frame", "sequence"))
+    for name, key in (("inputs", inputs), ("targets", targets)):
+        if not isinstance(key, str | Iterable | None):
+            raise InputError(
+                f"{name} is {key!r}; give a name, or a list of names, of keys of items"
+            )
     if not hasattr(dataset, "__len__") or isinstance(dataset, Mapping | IterableDataset):
         raise InputError(
             f"a data set has len and [i] with a number i, and {type(dataset).__name__} has not; "

@@ -9,7 +9,7 @@ import numpy as np
 import torch.distributed as dist
 from torch.utils.data import DataLoader
 
-from bload.batch.batch import Batch, collate_blocks
+from bload.batch.batch import Batch, collate_blocks, copy_pad
 from bload.errors import InputError, plural
 from bload.loading.chunks import ChunkSampler
 from bload.loading.dataset import BlockDataset, SequenceSource
@@ -100,7 +100,7 @@ class BlockLoader:
             **options,
         )
         self._dataset = BlockDataset(source, names)
-        self._pad = dict(pad or {})
+        self._pad = copy_pad(pad)
         self.data = DataLoader(
             self._dataset,
             batch_sampler=_Batches(self.sampler),

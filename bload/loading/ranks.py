@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from operator import index
 from typing import Any
 
 import torch.distributed as dist
@@ -54,7 +55,7 @@ def resolve_rank(
         raise InputError(
             f"rank is {rank} and world_size is {world_size} without a process group; give both"
         )
-    rank, world_size = rank or 0, 1 if world_size is None else world_size
+    rank, world_size = index(rank or 0), 1 if world_size is None else index(world_size)
     if not 0 <= rank < world_size:
         raise InputError(f"rank {rank} of {world_size} ranks; ranks count from 0 to world_size - 1")
     return rank, world_size

@@ -121,7 +121,7 @@ class BlockSampler(Sampler[list[Block]]):
         if "batch_slots" in find_packer(packer).options:
             self.options["batch_slots"] = self.batch_slots
         check_options(balance, cost, balance_options or {})
-        self.micro_batches, self.even = micro_batches, even
+        self.micro_batches, self.even = check_whole("micro_batches", micro_batches, 1), even
         self.balance, self.cost, self.balance_options = balance, cost, dict(balance_options or {})
         self.names, self.epoch = names, 0
         self.block_sizes: tuple[int, ...] = ()

@@ -13,7 +13,7 @@ import numpy as np
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
-from bload.batch.batch import Batch, BlockSample, TargetsPer, collate_blocks
+from bload.batch.batch import Batch, BlockSample, TargetsPer, collate_blocks, copy_pad
 from bload.batch.trees import empty_like, frame_counts, map_tensors
 from bload.errors import InputError, check_choice, check_whole
 from bload.loading.dataset import take_values
@@ -115,7 +115,7 @@ class StreamBlocks(IterableDataset[Batch]):
         self.rows = blocks_per_rank(batch_slots or 0, t_max)
         """Blocks in a batch."""
         self.targets_per: TargetsPer = targets_per
-        self.pad = dict(pad or {})
+        self.pad = copy_pad(pad)
         self.rank, self.world_size = rank, world_size
         self.positions: list[dict[str, Any]] = []
         """Start position of each worker; empty at the beginning of the stream."""

@@ -167,7 +167,7 @@ def _aligned_plan(
     first = plan.first * multiple
     length = np.minimum(plan.length * multiple, lengths[plan.sequence] - first)
     return Plan(
-        t_max,
+        plan.t_max * multiple,
         lengths,
         plan.sequence,
         first,

@@ -74,14 +74,15 @@ def sized_plan(
 ) -> Plan:
     """Make a plan with any packer: `clip` slots if it cuts clips, else `t_max` slots and `long`.
 
-    Packers that make batches themselves split where others carry, and plan whole epochs.
+    Packers that make batches themselves split where others carry. These, and packers that cut
+    clips, plan whole epochs.
     """
     pack = find_packer(packer)
     long = "split" if long == "carry" and pack.makes_batches else long
     options |= {"long": long} if "long" in pack.options else {}
     options |= {"batch_slots": batch_slots} if "batch_slots" in pack.options else {}
     place = lengths, packer, clip if pack.cuts_clips else t_max, seed, epoch
-    if chunk and not pack.makes_batches:
+    if chunk and not (pack.makes_batches or pack.cuts_clips):
         return plan_in_chunks(*place, chunk, **options)
     return make_plan(*place, **options)
 

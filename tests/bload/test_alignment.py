@@ -26,6 +26,18 @@ def test_every_segment_takes_a_multiple_of_slots_and_keeps_its_frames(packer):
         assert ends.max() <= block.t_max
 
 
+def test_batches_of_a_packer_and_unsigned_targets_can_be_aligned():
+    pairs = [(torch.ones(n), np.full(n, 3, "uint16")) for n in (4, 4, 3, 4, 1, 4)]
+    source = from_dataset(pairs, [len(frames) for frames, _ in pairs])
+    for packer in ("ragged", "bload_exact"):
+        targets = [
+            batch.targets_BT.where(batch.valid_BT, 0)
+            for batch in BlockLoader(source, packer, batch_slots=8, multiple_of=2)
+        ]
+        assert sum(int(target_BT.sum()) for target_BT in targets) == 3 * 20
+        assert {target_BT.dtype for target_BT in targets} == {torch.int64}
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_bload_exact_keeps_its_bound_in_rounded_lengths(seed):
     plan = make_plan(LENGTHS, "bload_exact", seed=seed, multiple_of=8)

@@ -200,6 +200,7 @@ def test_what_needs_a_whole_epoch_is_refused():
         ({"last": "drop"}, "last=drop"),
         ({"packer": "bload_exact", "long": "carry"}, "long=carry"),
         ({"packer": "ragged"}, "packer=ragged"),
+        ({"packer": "sampling"}, "packer=sampling"),
     ):
         with pytest.raises(InputError, match=f"chunk .*{name}"):
             samplers(**options)
@@ -241,9 +242,8 @@ def test_blocks_stay_those_of_earlier_versions():
 def test_the_table_counts_the_steps_of_an_epoch_in_chunks():
     options = {"t_max": 12, "seed": 5, "batch_slots": 36, "chunk": 30}
     rows = {row["loader"]: row for row in table_rows(LENGTHS.astype(int), ranks=2, **options)}
-    for packer in ("bload", "bload_exact", "naive", "mix"):
-        size = {"t_max": None} if packer == "mix" else {}
-        steps, _ = train(2, packer=packer, **(options | size))
+    for packer in ("bload", "bload_exact", "naive"):
+        steps, _ = train(2, packer=packer, **options)
         filled = [block for step in steps for batch in step for block in batch if block.index >= 0]
         assert (rows[packer]["blocks"], rows[packer]["steps"]) == (len(filled), len(steps)), packer
 

@@ -49,6 +49,8 @@ def test_a_mistyped_argument_gets_the_nearest_name():
     for wrong, right in {**names, "micro_batch": "micro_batches"}.items():
         with pytest.raises(InputError, match=rf"{wrong}.*{right}\?$"):
             BlockLoader(ActionGenome(), **{wrong: 1})
+    with pytest.raises(InputError, match=r"pad is -1.0; give a dict .*frames"):
+        BlockLoader(ActionGenome(), pad=-1.0)
     for wrong, right in {"batch_size": "batch_slots", "shuffle": "set_epoch"}.items():
         with pytest.raises(InputError, match=f"{wrong}.*; .*{right}"):
             BlockLoader(ActionGenome(), **{wrong: 1})

@@ -464,6 +464,30 @@ def test_memory_that_is_used_again_holds_the_right_values(kind, workers):
         assert (source.reads == once) == (kind == "of its own")
 
 
+def test_arrays_of_strings_and_data_sets_that_use_memory_again_hold_the_right_values():
+    names, memory = np.array(["", ""]), torch.zeros(9)
+
+    def read(sequence, first, length):
+        names[:] = str(sequence)
+        return torch.zeros(length), names
+
+    for batch in batches(SimpleNamespace(lengths=LENGTHS, read=read, targets_per="sequence")):
+        numbers = batch.segments.sequence_S.tolist()
+        assert [target.tolist() for target in batch.targets_S] == [[str(s)] * 2 for s in numbers]
+
+    class Items:
+        def __len__(self):
+            return 4
+
+        def __getitem__(self, s):
+            return memory[: [1, 6, 7, 8][s]].fill_(s)
+
+    source = from_dataset(Items(), [1, 6, 7, 8])
+    for seed in range(4):  # also where item 0 comes after a part of another one
+        for batch in BlockLoader(source, "naive", t_max=4, long="split", seed=seed):
+            assert torch.equal(batch.inputs_BT, batch.sequence_BT.where(batch.valid_BT, 0).float())
+
+
 def test_outputs_that_are_no_blocks_are_refused():
     (batch,) = BlockLoader(Source(lambda numbers: numbers), t_max=10, batch_slots=100)
     for outputs in (batch.inputs_BT[:, :5], (batch.inputs_BT,), {"a": batch.inputs_BT}):
