@@ -36,7 +36,12 @@ def test_torchtitan_trains_each_text_alone_and_once_and_resumes_exactly(wheel, t
         """Return the texts of each step and rank, and what torchtitan logs then."""
         launch = "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"
         program = ROOT / "tests/examples/in_torchtitan.py", name, *ARGUMENTS.split(), *more.split()
-        environment.run(*launch, *program, cwd=tmp_path, more={"PYTHONPATH": str(FOLDER)})
+        environment.run(
+            *launch,
+            *program,
+            cwd=tmp_path,
+            more={"PYTHONPATH": str(FOLDER), "HF_HOME": str(tmp_path)},
+        )
         files = [(tmp_path / f"{name}.{rank}").read_text().splitlines() for rank in (0, 1)]
         lines = list(zip(*([*map(json.loads, file)] for file in files), strict=True))
         return list(zip(lines[::2], lines[1::2], strict=True))

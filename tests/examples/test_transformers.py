@@ -51,4 +51,4 @@ def test_the_recipe_stands_in_the_documents():
     text = (FOLDER / "with_transformers.py").read_text()
     assert len(text.splitlines()) <= 105
     classes = text[text.index("class BlockTrainer") : text.index("def texts")].rstrip()
-    assert f"```python\n{classes}\n```" in (ROOT / "docs/trainers.md").read_text()
+    assert f"```python\n{classes}\n```" in (ROOT / "docs/huggingface.md").read_text()
