@@ -41,12 +41,11 @@ def train(cfg: TrainJob, ranks: "Ranks | None" = None) -> dict[str, Any]:
     if summary is not None:
         return summary
     with open_run(cfg, ranks, folder, data) as run:
-        for epoch in range(run.epoch, run.epochs + 1):  # the last round only validates
+        run.validate_if_due()  # of what a stopped run had trained
+        for epoch in range(run.epoch, run.epochs):
             run.begin_epoch(epoch)
-            if run.is_evaluation_due:
-                run.validate()
-            if epoch < run.epochs:
-                train_epoch(run)
+            train_epoch(run)
+            run.validate_if_due()
         return run.finish()
 
 
@@ -58,13 +57,8 @@ def train_epoch(run: "Run") -> None:
     """
     for batches in run.batches():
         run.take_step(batches)
-        save, stop = run.ranks.agree_on_flags(run.is_save_due, run.ranks.stop.signal_number > 0)
-        if (save or stop or run.is_evaluation_due) and not run.is_last_step:
-            run.save_inside_epoch()
-        if stop and not run.is_last_step:
-            raise run.make_stopped()
-        if run.is_evaluation_due:
-            run.validate()
+        run.save_or_stop()
+        run.validate_if_due()
     run.end_epoch()
 
 

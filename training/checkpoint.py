@@ -8,7 +8,7 @@ import hashlib
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -165,11 +165,15 @@ def load_checkpoint(path: Path | str) -> dict[str, Any]:
 
 
 def check_same_model(saved: dict[str, Any], model_config: ModelConfig, path: Path | str) -> None:
-    """Raise `InputError`, naming the keys, if a checkpoint's model computes something else."""
+    """Raise `InputError`, naming the keys, if a checkpoint's model computes something else.
+
+    A key that the checkpoint does not have, as it is newer, had its default.
+    """
+    was = {key.name: key.default for key in fields(ModelConfig)} | saved
     differs = [
-        f"model.{key} was {saved.get(key)} and is {getattr(model_config, key)}"
+        f"model.{key} was {was[key]} and is {getattr(model_config, key)}"
         for key in computed_keys()
-        if saved.get(key) != getattr(model_config, key)
+        if was[key] != getattr(model_config, key)
     ]
     if differs:
         raise InputError(

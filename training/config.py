@@ -3,7 +3,7 @@
 Values are in `configs/`. An unknown key is an error, and so is a value of another type.
 Configs are dataclasses that check their values; `to_job` makes one from a composed config.
 A key with the metadata ``"defining": False`` does not change what is trained: it is not part of a
-run's name, and may differ when the run resumes. A new key without it renames all runs.
+run's name, and may differ when the run resumes. A new key at its default leaves names as they are.
 The keys of the groups `dataset`, `model` and `loss` are in datasets/config.py and
 models/config.py; those of a loader are the options of its packer.
 """

@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from bload.errors import InputError, check_choice
 from bload.packing.cost import Cost
-from bload.packing.packers import PACKERS, find_packer
+from bload.packing.packers import find_packer
 from bload.schedule.balance import BALANCES
 from datasets.fields import Checked, choice, key, number
 
@@ -53,7 +53,7 @@ class LoaderConfig(Checked):
             _check_list("loader.cost", self.cost, len(fields(Cost)), f"{' or '.join(COSTS)}, or")
         if not isinstance(self.block_sizes, int):
             _check_list("loader.block_sizes", self.block_sizes, 100, "a number of block sizes, or")
-        for option, kind in get_type_hints(PACKERS[self.name]).items():
+        for option, kind in get_type_hints(find_packer(self.name).pack).items():
             if get_origin(kind) is Literal:
                 check_choice(f"loader.{option}", getattr(self, option), get_args(kind))
 

@@ -138,6 +138,22 @@ class Run:
             place = f"epoch {self.epoch + 1:>3}/{self.epochs}  step {loader.step}/{loader.steps}"
             print(f"{place}  loss {losses['loss']:.3f}", flush=True)
 
+    def save_or_stop(self) -> None:
+        """Save between two steps if that is due, and before an evaluation.
+
+        `end_epoch` does that after the last step. All ranks call this.
+
+        Raises:
+            Stopped: a rank was asked to stop; the run is saved.
+        """
+        save, stop = self.ranks.agree_on_flags(self.is_save_due, self.ranks.stop.signal_number > 0)
+        if self.is_last_step:
+            return
+        if save or stop or self.is_evaluation_due:
+            self.save_inside_epoch()
+        if stop:
+            raise self.make_stopped()
+
     def save_inside_epoch(self) -> None:
         """Save between two steps; all ranks call this."""
         self.progress.epoch_sums = self.ranks.gather(self.meter.sums())
@@ -158,8 +174,10 @@ class Run:
         place = f"epoch {self.epoch + 1}, step {step}" if step else f"epoch {self.epoch} is done"
         return self.ranks.make_stopped(f"{self.folder.last}: {place}")
 
-    def validate(self) -> None:
+    def validate_if_due(self) -> None:
         """Evaluate on the validation videos; save, and save the weights if they are the best."""
+        if not self.is_evaluation_due:
+            return
         assert self.data.validation
         progress, loader = self.progress, self.data.loader
         self.meter.lap("seconds")

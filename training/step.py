@@ -42,7 +42,7 @@ class StepFigures:
     norm: float
     """Gradient norm before clipping: global, or this rank's if weights differ."""
     rate: float
-    """Learning rate of all but the backbone."""
+    """Learning rate of the optimiser's last group, the one with ``train.lr``."""
 
 
 def train_step(

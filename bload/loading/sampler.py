@@ -467,10 +467,11 @@ class BlockSampler(Sampler[list[Block]]):
         """Return the settings that determine the blocks of a step, except those without effect."""
         sizes, balanced = self.block_sizes, self.balance != "none"
         makes_batches = find_packer(self.packer).makes_batches
+        usual = find_packer(self.packer).options
         settings = {
             "packer": self.packer,
             "t_max": self.t_max,
-            "options": find_packer(self.packer).options | self.options,
+            "options": {key: value for key, value in self.options.items() if value != usual[key]},
             "seed": self.seed,
             "last": self.last,
             "blocks per step": self.blocks_per_step,

@@ -124,6 +124,8 @@ def test_values_out_of_range_are_refused_by_name():
             compose_job("train", [line])
         assert all(word in str(error.value) for word in words), str(error.value)
     assert compose_job("train", ["loader=sampling", "loader.t_max=22"]).loader.t_max == 22
+    with pytest.raises(InputError, match=r"loader\.clips is 'half'; choose one or all"):
+        compose_job("train", ["loader=sampling", "loader.clips=half"])
 
 
 def test_the_docs_quote_values_as_hydra_reads_them():

@@ -54,7 +54,7 @@ def test_the_same_command_on_other_ranks_says_how_to_go_on(config, tmp_path):
         train.train(config(*OFTEN), one_rank())
     folder = only_run(tmp_path / "runs")
     for blocks, ranks, words in (
-        (1, 2, "unfinished; its steps have 1 blocks: go on with it on 1 ranks, with run.name=bl"),
+        (1, 2, "unfinished; its steps have 1 block: go on with it on 1 rank, with run.name=bl"),
         (4, 2, r"4 blocks: .* here, set train.batch_slots=90, with run.name=bl.* run.resume=elas"),
     ):
         here = BlockSampler([45, 30], rank=0, world_size=ranks)
