@@ -1,6 +1,6 @@
 """Models: in which form do models of transformers keep the texts of a block apart?
 
-    python -m experiments.models --measure   # an hour on one core; resumes if stopped
+    python -m experiments.models --measure   # some hours on one core; resumes if stopped
     python -m experiments.models             # the tables of docs/models.md
 
 Every text model that transformers has for the next or for masked tokens is made small from its
