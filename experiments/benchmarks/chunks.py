@@ -69,15 +69,18 @@ def run_rank(*arguments: Any) -> Row:
     return row | {"MiB": peak - row.pop("MiB")}
 
 
-def anonymous_memory(process: int | str) -> float:
+def anonymous_memory(process: int | str, parent: str = "") -> float:
     """Return the MiB that a process and its children hold without pages of files."""
     try:
+        command = Path(f"/proc/{process}/cmdline").read_text()
         status = Path(f"/proc/{process}/status").read_text()
         tasks = [task.read_text() for task in Path(f"/proc/{process}/task").glob("*/children")]
     except OSError:  # it has ended
         return 0.0
+    if command == parent:  # it has just begun, and still shares its parent's memory
+        return 0.0
     own = sum(map(int, re.findall(r"RssAnon:\s+(\d+)", status))) / 2**10
-    return own + sum(anonymous_memory(child) for child in " ".join(tasks).split())
+    return own + sum(anonymous_memory(child, command) for child in " ".join(tasks).split())
 
 
 def train(path: str, packer: str, chunk: int) -> Row:
