@@ -185,8 +185,9 @@ def _table(args: argparse.Namespace, data: LengthsFile) -> None:
         chunk = plural(args.chunk, "sequence")
         print(f"planned by chunks of {chunk}: naive, bload and bload_exact; the others as a whole")
     if predicts:
-        slots = f"{args.batch_slots or 0:,} slots, but at least one block"
-        size = slots if args.batch_slots else "one whole block"
+        size = "one whole block"
+        if args.batch_slots:
+            size = f"{args.batch_slots:,} slots, but at least one block"
         print(f"steps and ratios: for {plural(advice.ranks, 'rank')}, each taking {size} per step")
         print(f"\n{advice}")
 
@@ -214,15 +215,14 @@ def _form(args: argparse.Namespace) -> None:
         config = transformers.AutoConfig.from_pretrained(
             args.config, local_files_only=True, trust_remote_code=False
         )
-        name = (config.architectures or [""])[0]
-        name = name or type(config).__name__.replace("Config", "ForCausalLM")
-        if not hasattr(transformers, name):
+        names = config.architectures or [type(config).__name__.replace("Config", "ForCausalLM")]
+        if not hasattr(transformers, names[0]):
             raise InputError(
-                f"transformers has no {name}; name the class of the model in {args.config}, such "
-                'as "architectures": ["BertModel"]'
+                f"transformers has no {names[0]}; name the class of the model in {args.config}, "
+                'such as "architectures": ["BertModel"]'
             )
         with torch.device("meta"):
-            model = getattr(transformers, name)(config)
+            model = getattr(transformers, names[0])(config)
     except (OSError, ValueError, AttributeError) as error:
         raise InputError(f"{args.config} makes no model of transformers: {error}") from error
     print(find_form(model))

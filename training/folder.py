@@ -107,8 +107,7 @@ def describe_step_difference(ranks: int, train: dict[str, Any], sampler: BlockSa
     if not sampler.plan.has_one_size:
         if (batches, frames) == (batches_per_step, sampler.batch_slots):
             return ""
-        on = plural(batches, "rank")
-        return f"to go on with it, set train.batch_slots={frames}, with {on}"
+        return f"to go on with it, set train.batch_slots={frames}, with {plural(batches, 'rank')}"
     if blocks == sampler.blocks_per_step:
         return ""
     size = f"its steps have {plural(blocks, 'block')}"

@@ -466,19 +466,21 @@ class BlockSampler(Sampler[list[Block]]):
     def definition(self) -> dict[str, Any]:
         """Return the settings that determine the blocks of a step, except those without effect."""
         sizes, balanced = self.block_sizes, self.balance != "none"
-        makes_batches = find_packer(self.packer).makes_batches
-        usual = find_packer(self.packer).options
+        pack = find_packer(self.packer)
+        default = pack.options
         settings = {
             "packer": self.packer,
             "t_max": self.t_max,
-            "options": {key: value for key, value in self.options.items() if value != usual[key]},
+            "options": {key: value for key, value in self.options.items() if value != default[key]},
             "seed": self.seed,
             "last": self.last,
             "blocks per step": self.blocks_per_step,
             "multiple_of": self.multiple_of if self.multiple_of > 1 else None,
             "block_sizes": [*sizes] if sizes else None,
             "batch_slots": self.batch_slots if sizes else None,
-            "batches per step": self.world_size * self.micro_batches if makes_batches else None,
+            "batches per step": self.world_size * self.micro_batches
+            if pack.makes_batches
+            else None,
             "ranks": self.world_size if self.balance == "queue" else None,
             "balance": self.balance if balanced else None,
             "cost": [*astuple(self.cost)] if balanced else None,
