@@ -137,18 +137,18 @@ def time_turns(jobs: Sequence[TrainJob], ranks: Ranks, share: float, rounds: int
     rows = []
     for contender, turns in take_turns(jobs, ranks, share, rounds):
         cfg, loader = contender.cfg, contender.loader
-        account, skipped = loader.account, cfg.model.padding == "skipped"
+        account, skips = loader.account, cfg.model.skip_padding
         columns = {
             "loader": cfg.loader.name,
-            "padding": cfg.model.padding,
+            "padding": "skipped" if skips else "computed",
             "ranks": ranks.world_size,
             "slots": account.processed,
             "padded": account.padding,
             "deleted": account.deleted,
             "frames": account.frames,
             "steps": account.steps,
-            "imbalance": imbalance(loader.sampler.schedule, skipped),
-            "one_shape": loader.plan.has_one_size and not skipped,
+            "imbalance": imbalance(loader.sampler.schedule, skips),
+            "one_shape": loader.plan.has_one_size and not skips,
         }
         for number, turn in enumerate(turns, start=1):
             row: dict = {"round": number, "timed_steps": len(turn.seconds)}

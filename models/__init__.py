@@ -6,7 +6,7 @@ Modules that need torch are imported on demand, so that configs can be checked w
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from models.config import LossConfig, ModelConfig, computed_keys
+from models.config import LossConfig, ModelConfig, network_keys
 
 if TYPE_CHECKING:
     from models.criterion import Criterion, counts
@@ -40,7 +40,7 @@ def build_model(cfg: ModelConfig, **execution: Any) -> "DDS":
     from models.dds import DDS
     from models.gap import GapEmbedding
 
-    sizes = {key: getattr(cfg, key) for key in computed_keys() if key not in ("name", "time")}
+    sizes = {key: getattr(cfg, key) for key in network_keys() if key not in ("name", "time")}
     conditioning = {"gap": GapEmbedding} if cfg.time == "gap" else {}
     return DDS(**sizes, conditioning=conditioning, **execution)
 

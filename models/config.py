@@ -12,12 +12,12 @@ NAMED_WEIGHTS = ("detr", "resnet50", "resnet18")
 """Named weights: DETR's, with a ResNet-50, and torchvision's own."""
 DETR_URL = "https://dl.fbaipublicfiles.com/detr/detr-r50-e632da11.pth"
 RECOMPUTED_SHARES = {"none": 0.0, "backbone": 1.0, "offload": 0.0}
-"""Share of the pictures to recompute, by the values of ``model.checkpoint`` that are not
+"""Share of the pictures to recompute, by the values of ``model.recompute`` that are not
 numbers."""
 
 
 def share_of(choice: str) -> float:
-    """Return the share of the pictures to recompute that ``model.checkpoint`` names.
+    """Return the share of the pictures to recompute that ``model.recompute`` names.
 
     Raises:
         InputError: it is neither a name in `RECOMPUTED_SHARES` nor a number from 0 to 1.
@@ -28,10 +28,10 @@ def share_of(choice: str) -> float:
         share = float(choice)
     except ValueError as error:
         raise InputError(
-            f"model.checkpoint is {choice!r}; choose none, backbone, auto, offload or, as "
+            f"model.recompute is {choice!r}; choose none, backbone, auto, offload or, as "
             "the share of the pictures to recompute, 0 to 1"
         ) from error
-    check_number("model.checkpoint", share, 0, 1)
+    check_number("model.recompute", share, 0, 1)
     return share
 
 
@@ -52,8 +52,8 @@ LAYERS = (1, 100)
 class ModelConfig(Checked):
     """A name and the arguments of `models.dds.DDS`.
 
-    Fields with ``computed: False`` in their metadata do not change what the network computes, and
-    are not arguments of it.
+    Fields with ``changes_network: False`` in their metadata are not arguments of the network, since
+    they do not change what it computes.
     """
 
     prefix = "model."
@@ -74,32 +74,32 @@ class ModelConfig(Checked):
     dense: bool = key("also train a dense side task on the encoder's tokens")
     time: str = choice(("none", "gap"), "time input of the temporal part: none, or gap", "none")
     weights: str | None = key(
-        "initial weights: a file, a URL, detr, resnet50 or resnet18", None, computed=False
+        "initial weights: a file, a URL, detr, resnet50 or resnet18", None, changes_network=False
     )
-    checkpoint: str = key(
+    recompute: str = key(
         "activations to recompute: none, backbone, a share, auto; offload: keep them on the host",
         "none",
-        computed=False,
+        changes_network=False,
         defining=False,
     )
-    padding: str = choice(
-        ("computed", "skipped"),
-        "skipped: work on single frames leaves it out, with the same outputs",
-        "computed",
-        computed=False,
+    skip_padding: bool = key(
+        "true: work on single frames leaves padding out, with the same outputs",
+        False,
+        changes_network=False,
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.width % self.heads:
             raise InputError(f"model.heads is {self.heads}; give a divisor of width {self.width}")
-        if self.checkpoint != "auto":
-            share_of(self.checkpoint)
+        if self.recompute != "auto":
+            share_of(self.recompute)
 
 
-def computed_keys() -> tuple[str, ...]:
+def network_keys() -> tuple[str, ...]:
     """Return the keys that decide what the network computes, and its name."""
-    return tuple(key.name for key in fields(ModelConfig) if key.metadata.get("computed", True))
+    declared = fields(ModelConfig)
+    return tuple(key.name for key in declared if key.metadata.get("changes_network", True))
 
 
 @dataclass

@@ -270,14 +270,14 @@ def format_cost(cost: NetworkCost, frames: int) -> str:
         ("activations at most", *activations),
         ("sum", *map(sum, zip(fixed, activations, strict=True))),
     ]
-    ways = (f"a step of {frames} frames, GiB", "checkpoint=none", "backbone")
+    ways = (f"a step of {frames} frames, GiB", "recompute=none", "backbone")
     return (
         f"{by_part}\n\n"
         "GFLOP: a forward pass in training, a multiply-add counts as two; the backward pass takes "
         "about twice as many more.\n"
         "saved: activations that the backward pass needs.\n\n"
         f"{tabulate(step, ways, 'plain', floatfmt=',.2f')}\n\n"
-        f"model.checkpoint=backbone recomputes {', '.join(PER_FRAME)}, {CHUNK} frames at a time. "
+        f"model.recompute=backbone recomputes {', '.join(PER_FRAME)}, {CHUNK} frames at a time. "
         "Temporaries and losses come on top."
     )
 

@@ -72,7 +72,7 @@ def match(predictions, targets, boxes):
 CASES = [
     *((f"model={name}", amp) for name in ("dds", "dds_tiny") for amp in (True, False)),
     *((f"model.temporal={part}", True) for part in TEMPORAL_PARTS),
-    ("model.padding=skipped", True),
+    ("model.skip_padding=true", True),
 ]
 
 
@@ -83,7 +83,7 @@ def test_a_step_has_one_precision_and_waits_for_the_matcher_alone(gpu, override,
     with GPU:
         model = build_model(cfg.model).train()
     gpu.waits = 0
-    model.execution = Recompute(cfg.model.padding == "skipped", share=0.5)
+    model.execution = Recompute(cfg.model.skip_padding, share=0.5)
     losses_of = build_criterion(cfg.loss)
     starts = torch.tensor([[True, False, True, False], [True, False, False, False]])
     valid = torch.tensor([[True, True, True, False], [True, True, True, True]])

@@ -111,7 +111,7 @@ def choose_execution(
     cfg: TrainJob, ranks: Ranks, sampler: BlockSampler, saved: Mapping[str, Any]
 ) -> tuple[Execution, dict[str, Siding]]:
     """Choose how the network computes; `saved` are the sidings of the checkpoint, if any."""
-    if cfg.model.checkpoint != "auto":
+    if cfg.model.recompute != "auto":
         return build_execution(cfg, ranks.world_size), {}
     choice = recompute.choose(cfg, ranks, sampler, saved.get("recompute"))
     return build_execution(cfg, ranks.world_size, choice.share), {"recompute": choice}
@@ -123,7 +123,7 @@ def build_execution(cfg: TrainJob, world_size: int, share: float | None = None) 
     Args:
         share: of the pictures to recompute; None takes the config's, and all for ``auto``.
     """
-    skip_padding, choice = cfg.model.padding == "skipped", cfg.model.checkpoint
+    skip_padding, choice = cfg.model.skip_padding, cfg.model.recompute
     if share is None:
         share = 1.0 if choice == "auto" else share_of(choice)
     execution = Offload(skip_padding) if choice == "offload" else Execution(skip_padding)
@@ -164,7 +164,7 @@ def open_training(
     torch.manual_seed(cfg.train.seed)
     with ranks.agree_on_errors():
         model = build_network(cfg, ranks.device, execution)
-    one_shape = sampler.plan.has_one_size and cfg.model.padding == "computed"
+    one_shape = sampler.plan.has_one_size and not cfg.model.skip_padding
     choose_kernels(cfg.train.amp, cfg.train.deterministic, one_shape)
     cfg = replace(cfg, train=cfg.train.with_epochs_for_slots(data.loader.account.processed))
     return build_training(cfg, ranks, model, data.source, data.loader, sidings)

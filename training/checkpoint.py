@@ -19,7 +19,7 @@ from torch.optim.swa_utils import AveragedModel
 from bload import BlockLoader, InputError
 from datasets.machine import reading, write_whole
 from models import DDS, build_model
-from models.config import ModelConfig, computed_keys
+from models.config import ModelConfig, network_keys
 from training.build import Training
 from training.config import TrainJob
 from training.folder import LAST, PREVIOUS, Saved, checkpoint_file
@@ -172,7 +172,7 @@ def check_same_model(saved: dict[str, Any], model_config: ModelConfig, path: Pat
     was = {key.name: key.default for key in fields(ModelConfig)} | saved
     differs = [
         f"model.{key} was {was[key]} and is {getattr(model_config, key)}"
-        for key in computed_keys()
+        for key in network_keys()
         if was[key] != getattr(model_config, key)
     ]
     if differs:

@@ -60,7 +60,7 @@ def make_step_job(toy: bool) -> TrainJob:
     """Return that job with a block of 94 slots, few videos and frames of 600 x 800."""
     data: dict[str, Any] = QUICK_VIDEOS | {"train_videos": 24 if toy else 100, "cache": None}
     data |= {} if toy else {"frame_size": [600, 800]}
-    job = make_gpu_job(toy, LOADERS[-1], data=data, checkpoint="none")
+    job = make_gpu_job(toy, LOADERS[-1], data=data, recompute="none")
     return replace(job, loader=replace(job.loader, t_max=94))
 
 
@@ -73,7 +73,7 @@ def measure(toy: bool) -> Iterator[Row]:
     slots, size = base_job.train.batch_slots, base_job.dataset.frame_size
     precision = autocast("bf16", device)
     cost = measure_cost(base_job.model, (size[0], size[1]), slots, precision, device)
-    free = MEMORY_SHARES[device.type] * free_memory(device)  # as model.checkpoint=auto
+    free = MEMORY_SHARES[device.type] * free_memory(device)  # as model.recompute=auto
     share = cost.share(slots, free)
     card = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
     product = matrix_product(device, 256 if toy else 8_192)
@@ -81,7 +81,7 @@ def measure(toy: bool) -> Iterator[Row]:
     peak_teraflops, rates = sheets[0] if sheets else None, {}
     loaders = LOADERS[-1:] if toy else LOADERS
     for loader, temporal in [*((loader, "dds") for loader in loaders), (LOADERS[-1], "none")]:
-        job = make_gpu_job(toy, loader, temporal=temporal, checkpoint=str(share))
+        job = make_gpu_job(toy, loader, temporal=temporal, recompute=str(share))
         contender = Contender(job, ranks)
         seconds = fmean(contender.take_steps(1 if toy else 40).seconds)
         account, peak = contender.loader.account, peak_memory_mib(device) / 2**10

@@ -10,7 +10,7 @@ from tests.training.jobs import one_rank
 
 
 def test_two_ways_take_turns_through_a_whole_epoch(command_line):
-    overrides = command_line("loader=single,bload_exact", "model.padding=computed")
+    overrides = command_line("loader=single,bload_exact", "model.skip_padding=false")
     rows = pd.DataFrame(measure(one_rank(), overrides, share=1, rounds=2))
     assert rows["round"].tolist() == [1, 2, 1, 2]
     assert {*rows.frames} == {174}

@@ -82,7 +82,7 @@ def test_single_runs_lie_in_a_folder_of_their_name():
 def test_action_genome_is_the_full_network_by_its_own_recipe_on_augmented_exact_blocks():
     job = compose_job("train", ["experiment=action_genome"])
     plain = compose_job("train", ["model=dds", "dataset=action_genome"])
-    assert (job.model.name, job.model.weights, job.model.checkpoint) == ("dds", "detr", "auto")
+    assert (job.model.name, job.model.weights, job.model.recompute) == ("dds", "detr", "auto")
     assert (job.loader.name, job.dataset.name) == ("bload_exact", "action_genome")
     assert job.dataset.small_boxes == "computed"
     assert job.dataset.augment.flip == 0.5

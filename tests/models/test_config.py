@@ -3,7 +3,7 @@
 from dataclasses import fields, replace
 
 from models import build_criterion, build_model
-from models.config import LossConfig, ModelConfig, computed_keys
+from models.config import LossConfig, ModelConfig, network_keys
 from tests.models.conftest import SMALL
 
 
@@ -11,7 +11,7 @@ def test_a_network_is_built_from_every_key_that_is_computed():
     changes = {"width": 24, "heads": 3, "feedforward": 20, "encoder_layers": 2, "queries": 7}
     changes |= {"decoder_layers": 3, "temporal_layers": 1, "dropout": 0.25, "temporal": "gru"}
     changes |= {"norm_first": False, "anchored": True, "dense": True, "time": "gap"}
-    model = build_model(replace(SMALL, weights="nowhere.pth", checkpoint="auto", **changes))
+    model = build_model(replace(SMALL, weights="nowhere.pth", recompute="auto", **changes))
     branch = model.relation_branch
     layer = model.encoder.layers[1]
     assert (layer.self_attn.heads, layer.self_attn.dropout) == (3, 0.25)
@@ -25,9 +25,9 @@ def test_a_network_is_built_from_every_key_that_is_computed():
 
 def test_only_how_a_network_begins_and_what_it_keeps_is_not_computed():
     keys = {key.name: key.metadata.get("defining", True) for key in fields(ModelConfig)}
-    others = {"weights", "checkpoint", "padding"}
-    assert keys.keys() - {*computed_keys()} == others
-    assert [key for key, defining in keys.items() if not defining] == ["checkpoint"]
+    others = {"weights", "recompute", "skip_padding"}
+    assert keys.keys() - {*network_keys()} == others
+    assert [key for key, defining in keys.items() if not defining] == ["recompute"]
 
 
 def test_losses_are_built_from_their_config():

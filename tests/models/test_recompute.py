@@ -175,7 +175,7 @@ def test_offloading_leaves_less_on_a_gpu():
 
 @pytest.mark.parametrize("choice", ["all", "-0.1", "1.5", "nan", ""])
 def test_what_is_no_share_is_refused(choice):
-    with pytest.raises(InputError, match=r"model\.checkpoint is"):
+    with pytest.raises(InputError, match=r"model\.recompute is"):
         share_of(choice)
 
 

@@ -83,7 +83,7 @@ def test_a_part_that_is_missing_or_does_not_fit_is_named(words, finished, config
 
 def test_another_model_is_named_by_what_differs():
     wanted = compose_job("train", []).model
-    saved = asdict(wanted) | {"weights": "somewhere", "checkpoint": "backbone"}
+    saved = asdict(wanted) | {"weights": "somewhere", "recompute": "backbone"}
     check_same_model(saved, wanted, "last.pt")  # how it began and what it keeps may differ
     earlier = {key: value for key, value in saved.items() if key != "time"}
     check_same_model(earlier, wanted, "last.pt")  # a newer key, at its default

@@ -56,4 +56,4 @@ EXECUTIONS = [
 
 @pytest.mark.parametrize(("choice", "execution"), EXECUTIONS)
 def test_what_is_timed_recomputes_and_offloads_as_what_is_trained(config, choice, execution):
-    assert build_execution(config(f"model.checkpoint={choice}"), world_size=1) == execution
+    assert build_execution(config(f"model.recompute={choice}"), world_size=1) == execution

@@ -1,4 +1,4 @@
-"""model.checkpoint: what auto decides, and that no choice makes another run."""
+"""model.recompute: what auto decides, and that no choice makes another run."""
 
 import mmap
 from types import SimpleNamespace
@@ -25,7 +25,7 @@ def sampler_of(blocks):
 
 
 def decide(config, choice, blocks=16, *more):
-    cfg = config(f"model.checkpoint={choice}", *more)
+    cfg = config(f"model.recompute={choice}", *more)
     return choose(cfg, one_rank(), sampler_of(blocks), None).share
 
 
@@ -58,7 +58,7 @@ def test_all_ranks_recompute_what_the_one_with_the_least_room_must(config, measu
     ranks = one_rank()
     monkeypatch.setattr(Ranks, "gather", lambda _, value: [0.5, value])
     for frames, share in ((100, 0.5), (400, 0.8)):
-        chosen = choose(config("model.checkpoint=auto"), ranks, sampler_of(frames // 4), None)
+        chosen = choose(config("model.recompute=auto"), ranks, sampler_of(frames // 4), None)
         assert chosen.share == share
 
 

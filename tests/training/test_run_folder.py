@@ -54,7 +54,7 @@ def test_what_does_not_change_training_does_not_change_the_name(config):
         *("train.workers=5", 'train.device="auto"', "train.log_every=3"),
         *("train.checkpoint_minutes=0", 'wandb.mode="online"', 'wandb.group="mine"'),
         *('experiment.name="mine"', 'run.resume="never"'),
-        *('run.root="elsewhere"', 'model.checkpoint="backbone"'),
+        *('run.root="elsewhere"', 'model.recompute="backbone"'),
     ):
         assert run_name(change(job, line), 1) == run_name(job, 1), line
 

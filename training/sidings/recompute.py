@@ -1,4 +1,4 @@
-"""How many pictures to recompute so that a step fits into memory: ``model.checkpoint=auto``."""
+"""How many pictures to recompute so that a step fits into memory: ``model.recompute=auto``."""
 
 from dataclasses import dataclass
 
@@ -50,6 +50,6 @@ def choose(
             f"a step of {frames} frames takes about {full_gib:.1f} GiB, or {least_gib:.1f} with "
             f"activations recomputed; {free / GIB:.1f} GiB ({part:.0%} of what is free) are there: "
             f"recomputing {share:.0%} of the pictures, which takes {chosen_gib:.1f} GiB "
-            "(model.checkpoint=auto)"
+            "(model.recompute=auto)"
         )
     return RecomputeShare(share)
