@@ -94,16 +94,11 @@ def map_tensors(tree: Any, change: Callable[[Tensor], Tensor]) -> Any:
     return tuple(map_tensors(part, change) for part in tree) if isinstance(tree, tuple) else tree
 
 
-def is_by_frame(tree: Any, objects: bool) -> bool:
-    """Return True for a tensor ``(V, ...)``, a dict of these or, if `objects`, a list or tuple."""
-    if isinstance(tree, dict):
-        parts = tree.values()
-        return bool(tree) and not any(
-            isinstance(part, dict) or not is_by_frame(part, objects) for part in parts
-        )
-    if isinstance(tree, Tensor):
-        return tree.dim() > 0
-    return objects and isinstance(tree, list | tuple)
+def has_frames(value: Any, objects: bool) -> bool:
+    """Return True for a tensor ``(V, ...)`` or, if `objects`, a list or tuple."""
+    if isinstance(value, Tensor):
+        return value.dim() > 0
+    return objects and isinstance(value, list | tuple)
 
 
 def frame_counts(tree: Any) -> set[int]:

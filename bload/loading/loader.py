@@ -74,14 +74,14 @@ class BlockLoader:
         chunk: int | None = None,
         **options: Any,
     ) -> None:
-        for name in ("lengths", "read"):
-            if isinstance(source, type) or not hasattr(source, name):
-                words = (
-                    f"of type {type(source).__name__}, without {name}; give from_dataset(it, ...)"
-                )
-                if isinstance(source, type):
-                    words = f"the class {source.__name__}; give an instance of it"
-                raise InputError(f"source is {words}")
+        if isinstance(source, type):
+            raise InputError(f"source is the class {source.__name__}; give an instance of it")
+        missing = [name for name in ("lengths", "read") if not hasattr(source, name)]
+        if missing:
+            raise InputError(
+                f"source is of type {type(source).__name__}, without {missing[0]}; "
+                "give from_dataset(it, ...)"
+            )
         check_options(packer, options, BlockSampler, BlockLoader)
         sampler_type: Callable[..., BlockSampler] = BlockSampler
         if chunk is not None:

@@ -71,11 +71,11 @@ def compare_ranks(
     gathered: list[Mapping[str, Any]] = [settings] * world_size
     dist.all_gather_object(gathered, settings, group)
     first = gathered[0]
-    for number, other in enumerate(gathered):
-        for key in {**first, **other}:
-            if other.get(key) != first.get(key):
+    for number, values in enumerate(gathered):
+        for key in {**first, **values}:
+            if values.get(key) != first.get(key):
                 raise InputError(
-                    f"ranks differ: {key} is {first.get(key)} on rank 0 and {other.get(key)} on "
+                    f"ranks differ: {key} is {first.get(key)} on rank 0 and {values.get(key)} on "
                     f"rank {number}; give every rank the same lengths or stream, options and "
                     "epoch, and a position saved at the same step"
                 )

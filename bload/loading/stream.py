@@ -56,8 +56,8 @@ class StreamBlocks(IterableDataset[Batch]):
             items, unless it is True.
         targets_per: ``frame``, or ``sequence`` for one target per sequence.
         pad: padding values, see `BlockLoader`.
-        rank: rank of this process; None takes it from the process group, or 0 without a group.
-        world_size: number of ranks; None takes it from the process group, or 1 without a group.
+        rank: rank of this process; None takes that in the process group, or 0 without one.
+        world_size: number of ranks; None takes the size of the process group, or 1 without one.
 
     Raises:
         InputError: at once, for invalid options; on reading, for a sequence that is empty, longer
@@ -92,8 +92,6 @@ class StreamBlocks(IterableDataset[Batch]):
             raise InputError("sequences is a DataLoader, which may divide them; give its data set")
         if callable(sequences) and sharded is not None:
             raise InputError("sharded is for iterables; a function is told its shard, leave it out")
-        if sharded not in (None, True, False):
-            raise InputError(f"sharded is {sharded!r}; give True or False")
         is_list = hasattr(type(sequences), "__getitem__")
         if sharded and is_list and not isinstance(sequences, IterableDataset):
             raise InputError(

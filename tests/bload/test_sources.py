@@ -382,9 +382,6 @@ def test_what_is_no_source_is_refused():
         words = "the class Source; give an instance" if source is Source else "; give from_dataset"
         with pytest.raises(InputError, match=f"source is .*{words}"):
             BlockLoader(source)
-    reader = SimpleNamespace(lengths=[3], read=lambda sequence: sequence)
-    with pytest.raises(InputError, match=r"read takes \(sequence\); .* read\(sequence, first"):
-        BlockLoader(reader)
 
 
 def test_pandas_objects_are_read_by_position():
