@@ -83,7 +83,6 @@ class ChunkSampler(BlockSampler):
         return chunk_order(len(self.lengths), self.seed, epoch, first, count)
 
     def _pack(self, epoch: int, chunk: int) -> "_Blocks":
-        """Return the blocks of a chunk."""
         number = self._order(epoch, chunk * self.chunk, self.chunk)
         plan = self._plan_chunk(self.lengths[number], epoch, chunk)
         return _Blocks(number[plan.sequence], plan.first, plan.length, plan.offsets)

@@ -114,13 +114,7 @@ def test_a_bug_in_a_reader_is_not_blamed_on_the_file(tmp_path, monkeypatch):
         read_lengths(tmp_path / "a.txt")
 
 
-def test_lengths_that_lost_information_are_refused():
-    for lengths, words in (
-        (np.array([3, 2049], np.float16), r"float16 does not hold all whole numbers from 2,048 on"),
-        (np.array([3, 2**24 + 1], np.float32), "float32 does not hold all"),
-        (np.ma.array([3, 5], mask=[False, True]), "not a number"),
-    ):
-        with pytest.raises(InputError, match=words):
-            check_lengths(lengths)
-    for lengths in (np.array([3, 2047], np.float16), np.ma.array([3, 2047])):
-        assert check_lengths(lengths).tolist() == [3, 2047]
+def test_masked_lengths_are_refused():
+    with pytest.raises(InputError, match="not a number"):
+        check_lengths(np.ma.array([3, 5], mask=[False, True]))
+    assert check_lengths(np.ma.array([3, 2047])).tolist() == [3, 2047]
