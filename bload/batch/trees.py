@@ -18,7 +18,7 @@ from torch.utils.data import get_worker_info
 
 from bload.errors import InputError
 
-SMALL = 2**16
+INLINE_BYTES = 2**16
 """Bytes below which a tensor is sent to another process inside the message, as an array. A
 larger one is sent as a place in shared memory, over a connection of its own."""
 
@@ -44,7 +44,7 @@ class CompactPickle:
 
 
 def _as_array(value: Any) -> Any:
-    plain = isinstance(value, Tensor) and value.device.type == "cpu" and value.nbytes < SMALL
+    plain = isinstance(value, Tensor) and value.device.type == "cpu" and value.nbytes < INLINE_BYTES
     return value.numpy() if plain and value.dtype in (torch.bool, torch.int64) else value
 
 

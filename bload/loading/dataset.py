@@ -182,36 +182,43 @@ def take_values(
         )
     targets = as_column(targets) if targets_per == "sequence" else _copy_lists(targets)
     for name, tree, expected in (("frames", frames, like[0]), ("targets", targets, like[1])):
-        objects, fault = name == "targets", ""
-        by_frame = not objects or (targets_per == "frame" and targets is not None)
+        by_frame = name == "frames" or (targets_per == "frame" and targets is not None)
         if like[0] is not None and are_like([tree], expected, [(length or 0) if by_frame else 1]):
             continue
-        parts = {name: tree}
-        if isinstance(tree, dict) and tree:
-            parts = {f"{name} {key!r}": part for key, part in tree.items()}
-        wrong = [key for key, part in parts.items() if not has_frames(part, objects)]
-        if by_frame and wrong:
-            key, part = wrong[0], parts[wrong[0]]
-            kind = type(part).__name__
-            kind += " without a dimension for frames" if isinstance(part, Tensor) else ""
-            fault = f"{key} of type {kind}; give a tensor or array (frames, ...)"
-            fault += (
-                ', a dict or a list, or set targets_per="sequence"' if objects else " or a dict"
-            )
-        elif by_frame and frame_counts(tree) != {length := length or max(frame_counts(tree))}:
-            counts = " and ".join(map(str, sorted(frame_counts(tree))))
-            fault = f"{counts} {name}, not {length}"
-            fault += '; give one per frame, or set targets_per="sequence"' if objects else ""
-        elif like[0] is not None and describe(tree) != describe(expected):
+        fault = _find_fault(name, tree, length) if by_frame else ""
+        if not fault and like[0] is not None and describe(tree) != describe(expected):
             fault = (
                 f"{name} of the kind {describe(tree)}, but earlier ones are of the kind "
                 f"{describe(expected)}; {ADVICE}"
-                + ", or give lists of objects, as from_dataset(..., objects=) does"
-                * objects
             )
+            if name == "targets":
+                fault += ", or give lists of objects, as from_dataset(..., objects=) does"
         if fault:
             raise InputError(f"{opening} {fault}")
+        if by_frame:
+            (length,) = frame_counts(tree)
     return frames, targets
+
+
+def _find_fault(name: str, tree: Any, length: int | None) -> str:
+    """Return why frames or targets are not `length` values, one per frame, or ""."""
+    takes_lists, advice = False, " or a dict"
+    if name == "targets":
+        takes_lists, advice = True, ', a dict or a list, or set targets_per="sequence"'
+    parts = {name: tree}
+    if isinstance(tree, dict) and tree:
+        parts = {f"{name} {key!r}": part for key, part in tree.items()}
+    for key, part in parts.items():
+        if not has_frames(part, takes_lists):
+            kind = type(part).__name__
+            kind += " without a dimension for frames" if isinstance(part, Tensor) else ""
+            return f"{key} of type {kind}; give a tensor or array (frames, ...){advice}"
+    counts = frame_counts(tree)
+    expected = length or max(counts)
+    if counts == {expected}:
+        return ""
+    fault = f"{' and '.join(map(str, sorted(counts)))} {name}, not {expected}"
+    return fault + '; give one per frame, or set targets_per="sequence"' * takes_lists
 
 
 def _copy_lists(tree: Any) -> Any:

@@ -10,10 +10,10 @@ import torch.distributed as dist
 from torch.utils.data import DataLoader, IterableDataset
 
 from bload.batch.batch import Batch, TargetsPer, collate_blocks
-from bload.batch.step import Step
+from bload.batch.step import Step, has_group
 from bload.batch.trees import compare_kinds
 from bload.errors import InputError, differences, plural
-from bload.loading.ranks import compare_ranks, has_group, resolve_rank
+from bload.loading.ranks import compare_ranks, resolve_rank
 from bload.loading.sampler import ENDED, as_json_types
 from bload.loading.stream import BEGINNING, Sequences, Skip, StreamBlocks
 
