@@ -16,9 +16,9 @@ from numpy.typing import ArrayLike
 
 from bload.errors import InputError, check_choice
 
-MOST_FRAMES = 10**15
+MAX_FRAMES = 10**15
 """Largest number of frames in a data set; above it, counts of slots could overflow."""
-PIECE = 2**20
+CHECKED_AT_A_TIME = 2**20
 """Lengths that are checked and hashed at a time."""
 ENCODING = "utf-8-sig"  # reads UTF-8 with or without a byte order mark
 FAULTS = OSError, EOFError, ValueError, csv.Error, zlib.error, RecursionError, NotImplementedError
@@ -61,16 +61,8 @@ def check_lengths(lengths: ArrayLike, names: Sequence[str] | None = None) -> np.
             f"sequence {name} has length {array[s]:.15g}; lengths are whole numbers from 1 on: "
             "fix it or leave the sequence out"
         )
-    if array.dtype.kind == "f" and whole.max() >= (end := 2 ** (np.finfo(array.dtype).nmant + 1)):
-        raise InputError(
-            f"a length is {whole.max():,}, and {array.dtype} does not hold all whole numbers from "
-            f"{end:,} on; give integers"
-        )
-    if array.sum(dtype=float) > MOST_FRAMES:
-        raise InputError(
-            f"the lengths add up to {array.sum(dtype=float):,.0f} frames; give at most "
-            f"{MOST_FRAMES:,}"
-        )
+    if (frames := array.sum(dtype=float)) > MAX_FRAMES:
+        raise InputError(f"the lengths add up to {frames:,.0f} frames; give at most {MAX_FRAMES:,}")
     return whole
 
 
@@ -82,8 +74,8 @@ def keep_lengths(
     array = np.asanyarray(lengths) if is_kept else check_lengths(lengths, names)
     labels: Any = range(len(array)) if names is None else names
     digest, frames = hashlib.sha256(), 0
-    for first in range(0, max(len(array), 1), PIECE):
-        piece = slice(first, first + PIECE)
+    for first in range(0, max(len(array), 1), CHECKED_AT_A_TIME):
+        piece = slice(first, first + CHECKED_AT_A_TIME)
         whole = check_lengths(array[piece], labels[piece])
         digest.update(whole.tobytes())
         frames += int(whole.sum())
@@ -133,16 +125,13 @@ def read_file(path: Path) -> LengthsFile:
     try:
         with (gzip.open if path.suffix.lower() == ".gz" else open)(path, "rb") as file:
             data = read(file)
+        return data._replace(lengths=check_lengths(data.lengths, data.names))
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
     except FAULTS as error:
         raise InputError(
             f"cannot read lengths from {path}: {error}; give one whole number per sequence"
         ) from error
-    try:
-        return data._replace(lengths=check_lengths(data.lengths, data.names))
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error
 
 
 def _from_npy(file: io.BufferedIOBase) -> LengthsFile:

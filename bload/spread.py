@@ -54,7 +54,7 @@ def transfers(have_R: np.ndarray) -> np.ndarray:
     want_R[np.argsort(-have_R, kind="stable")] = (total + np.arange(ranks)[::-1]) // ranks
     kept_R = np.minimum(have_R, want_R)
     # Laid end to end, surpluses lie over the deficits that they fill.
-    gives, lacks = (np.append(0, np.cumsum(some_R - kept_R)) for some_R in (have_R, want_R))
+    gives, lacks = (np.append(0, np.cumsum(rows_R - kept_R)) for rows_R in (have_R, want_R))
     last = np.minimum(gives[1:, None], lacks[None, 1:])
     first = np.maximum(gives[:-1, None], lacks[None, :-1])
     given_RR: np.ndarray = np.maximum(last - first, 0) + np.diag(kept_R)

@@ -16,7 +16,7 @@ from bload.batch.segments import Segments
 from bload.batch.trees import map_tensors
 from bload.errors import InputError
 
-APART = ": the model does not keep them apart, see docs/boundaries.md"
+MIXED = ": the model does not keep them apart, see docs/boundaries.md"
 
 
 class _Change(NamedTuple):
@@ -24,7 +24,7 @@ class _Change(NamedTuple):
     """Of several failures, the one with the largest weight is reported."""
     size: float
     tolerance: float
-    words: str
+    message: str
 
 
 def check_boundaries(
@@ -94,11 +94,11 @@ def check_boundaries(
     finally:
         module.train(was_training)
     failures = [change for change in check.changes if not change.size <= change.tolerance]
-    _agree(max(failures).words if failures else "", process_group)
+    _raise_on_all_ranks(max(failures).message if failures else "", process_group)
     return max(change.size for change in check.changes)
 
 
-def _agree(fault: str, group: dist.ProcessGroup | None) -> None:
+def _raise_on_all_ranks(fault: str, group: dist.ProcessGroup | None) -> None:
     """Raise InputError on all ranks of a group if there is a fault on one of them."""
     if group is not None:
         faults: list[Any] = [None] * dist.get_world_size(group)
@@ -128,7 +128,7 @@ class _Check:
         count, self.number_BT = len(batch.segments), batch.number_BT
         fault, shape = "", tuple(getattr(self.outputs, "shape", ()))
         is_half = getattr(self.outputs, "dtype", None) in (torch.float16, torch.bfloat16)
-        self.close = (0.05 if is_half else 1e-3) if tolerance is None else tolerance
+        self.rerun_tolerance = (0.05 if is_half else 1e-3) if tolerance is None else tolerance
         """Tolerance between two runs that should be equal."""
         if shape[:2] != self.number_BT.shape and shape[:1] != (count,):
             fault = (
@@ -145,20 +145,19 @@ class _Check:
             rounding = float(change_S.max()) / self.spread if count else 0.0
             if math.isnan(rounding):
                 fault = "outputs of a sequence are NaN; the model cannot be checked"
-            elif rounding > self.close:
+            elif rounding > self.rerun_tolerance:
                 fault = (
                     "the same batch has other outputs when run again; leave dropout out (give the "
                     "module itself, or call its eval()), keep no state from call to call, and "
                     "raise `tolerance` for inexact kernels"
                 )
-        _agree(fault, group)
-        least = 1e-3 if is_half else 1e-5
-        self.limit = max(10 * rounding, least) if tolerance is None else tolerance
-        self.steep = 1e-3 if tolerance is None else tolerance
-        """Tolerance of gradients."""
+        _raise_on_all_ranks(fault, group)
+        smallest = 1e-3 if is_half else 1e-5
+        self.noise_tolerance = max(10 * rounding, smallest) if tolerance is None else tolerance
+        self.gradient_tolerance = 1e-3 if tolerance is None else tolerance
         self.names = [f"sequence {number}" for number in batch.segments.sequence_S.tolist()]
         self.names.append("padding")
-        self.changes = [_Change(0, rounding, self.close, "")]
+        self.changes = [_Change(0, rounding, self.rerun_tolerance, "")]
         self.chosen = _choose_segments(batch)
 
     def compare_with_noise(self) -> None:
@@ -172,25 +171,30 @@ class _Check:
             self._add_gradients(index)
         self._add_noise("padding", index_BT == count, index_S < count)
         if self.state:
-            kept = self.state
-            self.state = pytree.tree_map(lambda values: _noise(values, values == values), kept)
+            state = self.state
+            self.state = pytree.tree_map(lambda values: _noise(values, values == values), state)
             starts_S = index_S < count
             if self.batch.continues_B is not None:
                 starts_S[index_BT[self.batch.continues_B, 0]] = False
             self._add_noise("the state carried in", torch.zeros_like(index_BT) > 0, starts_S)
-            self.state = kept
+            self.state = state
+
+    def _run_on_noise(self, noise_BT: Tensor) -> Tensor:
+        """Return the outputs for inputs that are noise in the slots of `noise_BT`."""
+        noisy = map_tensors(self.batch.inputs_BT, lambda values: _noise(values, noise_BT))
+        with torch.no_grad():
+            return self.run(replace(self.batch, inputs_BT=noisy), *self.state)
 
     def _add_noise(self, cause: str, noise_BT: Tensor, kept_S: Tensor) -> None:
         """Add the largest change, by noise, of the outputs of segments, bool ``(S + 1,)``."""
-        noisy = map_tensors(self.batch.inputs_BT, lambda values: _noise(values, noise_BT))
-        with torch.no_grad():
-            outputs = self.run(replace(self.batch, inputs_BT=noisy), *self.state)
-        change_S = self._largest(_difference(outputs, self.outputs), self.is_by_slot)
+        difference = _difference(self._run_on_noise(noise_BT), self.outputs)
+        change_S = self._largest(difference, self.is_by_slot)
         change_S[-1] = 0  # what padding gives does not count
         change_S = change_S.where(kept_S, 0) / self.spread
         size, name = float(change_S.max()), self.names[int(change_S.argmax())]
-        words = f"{cause} replaced by noise changes {name} by {size:.2g} of its spread"
-        self.changes.append(_Change(1 + (cause in self.names), size, self.limit, words + APART))
+        message = f"{cause} replaced by noise changes {name} by {size:.2g} of its spread" + MIXED
+        weight = 1 + (cause in self.names)
+        self.changes.append(_Change(weight, size, self.noise_tolerance, message))
 
     def _add_gradients(self, index: int) -> None:
         """Add the largest gradient of a segment's outputs at other inputs, relative to its own."""
@@ -210,12 +214,12 @@ class _Check:
             if grad is not None:
                 size_S = self._largest(grad.float().abs(), by_slot=True)
                 scale, size_S[index] = float(size_S[index]) or 1.0, 0
-                size, other = float(size_S.max()) / scale, self.names[int(size_S.argmax())]
-                words = (
-                    f"the gradient of {self.names[index]} reaches {other}, {size:.2g} of that at "
-                    "its own"
+                size, reached = float(size_S.max()) / scale, self.names[int(size_S.argmax())]
+                message = (
+                    f"the gradient of {self.names[index]} reaches {reached}, {size:.2g} of that at "
+                    f"its own{MIXED}"
                 )
-                self.changes.append(_Change(2, size, self.steep, words + APART))
+                self.changes.append(_Change(2, size, self.gradient_tolerance, message))
 
     def compare_alone(self, alone: Callable[[Any], Tensor] | None) -> None:
         """Compare the outputs of segments with those that they have alone."""
@@ -234,27 +238,25 @@ class _Check:
                 continue
             expected = self.outputs[part if self.is_by_slot else index]
             weight, size, shape = 3, math.inf, getattr(outputs, "shape", ())
-            words = (
+            message = (
                 f"alone returned {type(outputs).__name__} {tuple(shape)} for {length} frames, and "
                 f"the batch has {tuple(expected.shape)} for them; return one tensor of that shape"
             )
             if shape == expected.shape:
                 weight, size = 0, float(_difference(outputs, expected).max()) / self.spread
-                words = (
+                message = (
                     f"{self.names[index]} has other outputs in its block than alone, by {size:.2g} "
                     "of its spread: its position, its mask or its state is not its own, see "
                     "docs/boundaries.md"
                 )
-            self.changes.append(_Change(weight, size, self.close, words))
+            self.changes.append(_Change(weight, size, self.rerun_tolerance, message))
 
     def look_for_context(self) -> None:
         """Warn if the first frames of sequences change no other frame's outputs."""
         index_BT, start_BT = self.number_BT, self.batch.start_BT
         chosen_BT = torch.isin(index_BT, index_BT.new_tensor(self.chosen))
         noise_BT, later_BT = chosen_BT & start_BT, chosen_BT & ~start_BT
-        noisy = map_tensors(self.batch.inputs_BT, lambda values: _noise(values, noise_BT))
-        with torch.no_grad():
-            outputs = self.run(replace(self.batch, inputs_BT=noisy), *self.state)
+        outputs = self._run_on_noise(noise_BT)
         if not (self.is_by_slot and noise_BT.any() and later_BT.any()):
             return
         if not _difference(outputs, self.outputs)[later_BT].any():

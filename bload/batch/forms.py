@@ -25,7 +25,7 @@ LENGTHS = (20, 22), (9, 30, 7)
 """Lengths of the texts of a trial, block by block."""
 KERNELS: Sequence[str] = ("causal_conv1d", "mamba_ssm", "fla")
 """Packages with kernels that take ``seq_idx`` or ``cu_seq_lens``; what replaces them does not."""
-WAYS = (
+TEXT_FORMS = (
     ("rows=True", ""),
     ("flash_attn=True", ""),
     ("rows=True, seq_idx=True", ""),
@@ -39,7 +39,7 @@ WAYS = (
 
 The logarithm of a mask is 0 where attention is allowed, and minus infinity elsewhere.
 """
-Ways = list[tuple[str, str]]
+Calls = list[tuple[str, str]]
 """Calls, each with the reason why it cannot be tried, or ""."""
 BUCKETS, SINGLE = (f'  # in batches of packer="{name}"' for name in ("bucket", "single"))
 
@@ -107,20 +107,20 @@ def find_form(
                 draw_weights(tried.float())
                 if batch.inputs_BT.is_floating_point():
                     batch = replace(batch, inputs_BT=batch.inputs_BT.float())
-        alone, ways = (_text_ways if is_text else _module_ways)(tried)
-        return _try_ways(tried, batch, alone, ways, longest, every)
+        alone, calls = (_text_calls if is_text else _module_calls)(tried)
+        return _try_calls(tried, batch, alone, calls, longest, every)
 
 
-def _try_ways(
-    model: nn.Module, batch: Batch, alone: str, ways: Ways, longest: int | None, every: bool
+def _try_calls(
+    model: nn.Module, batch: Batch, alone: str, calls: Calls, longest: int | None, every: bool
 ) -> Form:
     sequences = batch.inputs_BT[batch.valid_BT].split(batch.segments.length_S.tolist())
     trials: dict[str, str] = {}
     try:
         _run(alone, model, sequence=sequences[0])
     except Exception as error:
-        raise InputError(f"{alone} fails: {_line(error)}; give a model that runs") from error
-    for call, missing in ways:
+        raise InputError(f"{alone} fails: {_in_one_line(error)}; give a model that runs") from error
+    for call, missing in calls:
         tried = batch
         if call.endswith(BUCKETS):
             rows = [[sequence] for sequence in sorted(sequences, key=len)]
@@ -148,7 +148,7 @@ def _fault(model: nn.Module, call: str, alone: str, batch: Batch) -> str:
                 alone=lambda sequence: _run(alone, model, sequence=sequence),
             )
     except Exception as error:  # models refuse a form by exceptions of any kind
-        return _line(error)
+        return _in_one_line(error)
     return ""
 
 
@@ -171,7 +171,7 @@ def _run(call: str, model: nn.Module, batch: Batch | None = None, **names: Any) 
     return values_BT
 
 
-def _line(error: Exception) -> str:
+def _in_one_line(error: Exception) -> str:
     """Return what an error says, in one line; the check's advice is for one form."""
     text = " ".join(str(error).split())
     if isinstance(error, InputError):
@@ -190,7 +190,7 @@ def _make_batch(texts: Sequence[Sequence[Tensor]], t_max: int) -> Batch:
     return collate_blocks(samples).to(texts[0][0].device)
 
 
-def _module_ways(model: Any) -> tuple[str, Ways]:
+def _module_calls(model: Any) -> tuple[str, Calls]:
     """Return the call alone and the calls in blocks of a module of torch, or of one for `walk`."""
     heads = [part.num_heads for part in model.modules() if hasattr(part, "num_heads")]
     mask = f"~batch.attention_mask(False).expand(-1, {[*heads, 1][0]}, -1, -1).flatten(0, 1)"
@@ -258,7 +258,7 @@ def named_kernels(model: nn.Module) -> list[str]:
     return [name for name in KERNELS if re.search(rf"\b{name}\b", "\n".join(sources))]
 
 
-def _text_ways(model: Any) -> tuple[str, Ways]:
+def _text_calls(model: Any) -> tuple[str, Calls]:
     """Return the call alone and the calls in blocks of a model of transformers."""
     alone = "model(input_ids=sequence[None])"
     parameters = signature(type(model).forward).parameters
@@ -280,8 +280,8 @@ def _text_ways(model: Any) -> tuple[str, Ways]:
     configs = model.config, model.config.get_text_config()
     is_cached &= any(getattr(config, "use_cache", False) for config in configs)
 
-    ways = []
-    for options, mask in WAYS:
+    calls = []
+    for options, mask in TEXT_FORMS:
         needs = "flash|seq_idx" if missing else "flash"
         untried = f"untried here, {wanted}" if wanted and re.search(needs, options) else ""
         if first:
@@ -292,5 +292,5 @@ def _text_ways(model: Any) -> tuple[str, Ways]:
             inputs += f", attention_mask={mask.format('' if is_causal else 'causal=False')}"
         if is_cached:
             inputs += ", use_cache=False"
-        ways.append((f"model({inputs})" + BUCKETS * ("valid" in mask), untried))
-    return alone, ways
+        calls.append((f"model({inputs})" + BUCKETS * ("valid" in mask), untried))
+    return alone, calls

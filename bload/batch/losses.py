@@ -7,7 +7,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from bload.batch.batch import Batch
-from bload.batch.step import require_step
+from bload.batch.step import check_group, has_group, require_step
 from bload.batch.trees import exact_dtype
 from bload.errors import InputError
 
@@ -42,8 +42,6 @@ def mean_loss(
             with a group of another size than the loader's; or the batch comes from no loader.
     """
     batches = [batch] if isinstance(batch, Batch) else [*batch]
-    if not batches:
-        raise InputError("there is no batch; give the batch of the losses, or all of its step")
     if not isinstance(loss_sum, Tensor):
         raise InputError(
             f"loss_sum is {loss_sum!r}; give a tensor, for a batch without frames the sum over its "
@@ -64,18 +62,12 @@ def mean_loss(
             f"the batch is one of {step.batches} of its step; give mean_loss all of them, as "
             "loader.by_step() has them, and the count of all"
         )
-    in_group = dist.is_available() and dist.is_initialized()
-    ranks = dist.get_world_size(process_group) if in_group else 1
-    if ranks != step.ranks:
-        raise InputError(
-            f"the step of the batch has {step.ranks} ranks but the process group has {ranks}; pass "
-            "the process_group of the loader to mean_loss"
-        )
+    check_group(step, process_group)
     if count is None:
         count = sum(int(batch.segments.length_S.sum()) for batch in batches)
     device = loss_sum.device
     total = torch.as_tensor(count, dtype=exact_dtype(device), device=device).clone()
-    if in_group:
+    if has_group():
         dist.all_reduce(total, group=process_group)
-    share = ranks / (total + (total == 0))
+    share = step.ranks / (total + (total == 0))
     return loss_sum * share.to(torch.promote_types(loss_sum.dtype, torch.float32))

@@ -12,7 +12,7 @@ from bload.errors import InputError
 
 SMALL = 6
 """Window, chunk and largest special token of a copy."""
-LARGEST = 250_000_000
+MAX_WEIGHTS = 250_000_000
 """Largest number of weights of a copy."""
 TRIES = ("layers and widths", "widths", "layers")
 """What is made small, in the order of attempts."""
@@ -54,7 +54,7 @@ def small_copy(model: Any, text: Tensor) -> nn.Module:
                 _shrink(config_part, parts)
             with torch.device("meta"):
                 size = sum(weights.numel() for weights in type(model)(config).parameters())
-            if size > LARGEST:
+            if size > MAX_WEIGHTS:
                 raise InputError(f"it has {size:,} weights")
             copy = draw_weights(type(model)(config).to(text.device).float().eval())
             copy(input_ids=text)

@@ -6,6 +6,8 @@ BlockSampler -> StepList of blocks -> BlockDataset -> StepList of samples -> Bat
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+import torch.distributed as dist
+
 from bload.errors import InputError
 
 
@@ -36,6 +38,21 @@ class StepList(list[Any]):
     def __init__(self, entries: Iterable[Any], step: Step) -> None:
         super().__init__(entries)
         self.step = step
+
+
+def has_group() -> bool:
+    """Return True if this process is in a process group."""
+    return dist.is_available() and dist.is_initialized()
+
+
+def check_group(step: Step, process_group: dist.ProcessGroup | None) -> None:
+    """Raise InputError unless the group has as many ranks as the step, 1 without a group."""
+    ranks = dist.get_world_size(process_group) if has_group() else 1
+    if ranks != step.ranks:
+        raise InputError(
+            f"the step of the batch has {step.ranks} ranks but the process group has {ranks}; pass "
+            "the process_group of the loader"
+        )
 
 
 def require_step(step: Step | None) -> Step:

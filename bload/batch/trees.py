@@ -18,7 +18,7 @@ from torch.utils.data import get_worker_info
 
 from bload.errors import InputError
 
-SMALL = 2**16
+INLINE_BYTES = 2**16
 """Bytes below which a tensor is sent to another process inside the message, as an array. A
 larger one is sent as a place in shared memory, over a connection of its own."""
 
@@ -44,7 +44,7 @@ class CompactPickle:
 
 
 def _as_array(value: Any) -> Any:
-    plain = isinstance(value, Tensor) and value.device.type == "cpu" and value.nbytes < SMALL
+    plain = isinstance(value, Tensor) and value.device.type == "cpu" and value.nbytes < INLINE_BYTES
     return value.numpy() if plain and value.dtype in (torch.bool, torch.int64) else value
 
 
@@ -94,16 +94,11 @@ def map_tensors(tree: Any, change: Callable[[Tensor], Tensor]) -> Any:
     return tuple(map_tensors(part, change) for part in tree) if isinstance(tree, tuple) else tree
 
 
-def is_by_frame(tree: Any, objects: bool) -> bool:
-    """Return True for a tensor ``(V, ...)``, a dict of these or, if `objects`, a list or tuple."""
-    if isinstance(tree, dict):
-        parts = tree.values()
-        return bool(tree) and not any(
-            isinstance(part, dict) or not is_by_frame(part, objects) for part in parts
-        )
-    if isinstance(tree, Tensor):
-        return tree.dim() > 0
-    return objects and isinstance(tree, list | tuple)
+def has_frames(value: Any, objects: bool) -> bool:
+    """Return True for a tensor ``(V, ...)`` or, if `objects`, a list or tuple."""
+    if isinstance(value, Tensor):
+        return value.dim() > 0
+    return objects and isinstance(value, list | tuple)
 
 
 def frame_counts(tree: Any) -> set[int]:

@@ -8,6 +8,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from bload.batch.batch import Batch, TargetsPer
+from bload.batch.step import check_group, has_group
 from bload.errors import InputError, check_choice
 
 
@@ -61,14 +62,10 @@ def unpack(
         pieces = outputs.unbind()
     numbers = segments.sequence_S.tolist(), segments.first_S.tolist()
     unpacked = [Output(*columns) for columns in zip(*numbers, pieces, strict=True)]
-    if gather and dist.is_available() and dist.is_initialized():
-        ranks = dist.get_world_size(process_group)
-        if batch.step and batch.step.ranks != ranks:
-            raise InputError(
-                f"the step of the batch has {batch.step.ranks} ranks but the process group has "
-                f"{ranks}; pass the process_group of the loader to unpack"
-            )
-        lists: list[Any] = [None] * ranks
+    if gather and has_group():
+        if batch.step:
+            check_group(batch.step, process_group)
+        lists: list[Any] = [None] * dist.get_world_size(process_group)
         on_cpu = [output._replace(values=output.values.detach().cpu()) for output in unpacked]
         dist.all_gather_object(lists, on_cpu, process_group)
         unpacked = [*chain.from_iterable(lists)]

@@ -17,14 +17,12 @@ import torch
 from torch import Tensor
 
 from bload.batch.trees import to_device
+from bload.packing.pieces import index_within
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WalkOrder:
-    """Order in which `walk` takes the slots of a batch.
-
-    One order serves all walks over the same starts. The host knows the number of rows of each step.
-    """
+    """Order in which `walk` takes the slots of a batch, the same for all walks over its starts."""
 
     rows_T: tuple[int, ...]
     """Number of segments with a slot at each step; it never increases."""
@@ -54,8 +52,7 @@ class WalkOrder:
         order_S = np.argsort(-length_S, kind="stable")
         rows_T = np.cumsum(np.bincount(length_S)[::-1])[::-1][1:]
         step_V = np.repeat(np.arange(len(rows_T)), rows_T)
-        row_V = np.arange(len(step_V)) - np.repeat(np.cumsum(rows_T) - rows_T, rows_T)
-        slot_V = slot_S[order_S][row_V] + step_V
+        slot_V = slot_S[order_S][index_within(rows_T)] + step_V
         block_S = slot_S // slots
         starts_S = (slot_S % slots != 0) | starts_B[block_S]
         last_B = np.argsort(order_S)[np.flatnonzero(np.diff(block_S, append=blocks))]

@@ -59,7 +59,7 @@ class ChunkSampler(BlockSampler):
 
     def _check_settings(self) -> None:
         cuts_clips = find_packer(self.packer).cuts_clips  # whose places are drawn for all sequences
-        obstacle = self._forbids_elastic or f"packer={self.packer}" * cuts_clips
+        obstacle = self._needs_whole_epoch or f"packer={self.packer}" * cuts_clips
         obstacle = obstacle or f"balance={self.balance}" * (self.balance != "none")
         if obstacle:
             raise InputError(
@@ -83,7 +83,6 @@ class ChunkSampler(BlockSampler):
         return chunk_order(len(self.lengths), self.seed, epoch, first, count)
 
     def _pack(self, epoch: int, chunk: int) -> "_Blocks":
-        """Return the blocks of a chunk."""
         number = self._order(epoch, chunk * self.chunk, self.chunk)
         plan = self._plan_chunk(self.lengths[number], epoch, chunk)
         return _Blocks(number[plan.sequence], plan.first, plan.length, plan.offsets)
@@ -131,15 +130,15 @@ class ChunkSampler(BlockSampler):
         try:
             packing = [pool.submit(self._pack, epoch, c) for c in range(first, self.chunks)[:1]]
             nothing = np.zeros(0, dtype=np.int64)
-            left = _Blocks(nothing, nothing, nothing, np.zeros(1, dtype=np.int64))
+            rest = _Blocks(nothing, nothing, nothing, np.zeros(1, dtype=np.int64))
             for chunk in range(first, self.chunks):
                 blocks = packing.pop().result()
                 counts.append(len(blocks.offsets) - 1)
                 is_last = chunk + 1 == self.chunks
                 if not is_last:
                     packing.append(pool.submit(self._pack, epoch, chunk + 1))
-                offsets = left.offsets[-1] + blocks.offsets[1:]
-                pairs = zip(left, (*blocks[:3], offsets), strict=True)
+                offsets = rest.offsets[-1] + blocks.offsets[1:]
+                pairs = zip(rest, (*blocks[:3], offsets), strict=True)
                 blocks = _Blocks(*map(np.concatenate, pairs))
                 end = len(blocks.offsets) - 1
                 stop = end if is_last else end - (end - begin) % size
@@ -149,7 +148,7 @@ class ChunkSampler(BlockSampler):
                         yield batch
                 start, begin = blocks.offsets[stop], 0
                 columns = blocks.sequence[start:], blocks.first[start:], blocks.length[start:]
-                left = _Blocks(*columns, blocks.offsets[stop:] - start)
+                rest = _Blocks(*columns, blocks.offsets[stop:] - start)
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
@@ -187,7 +186,6 @@ class ChunkSampler(BlockSampler):
         return Origin(state["step"], state["first_block"], state["chunk"])
 
     def _steps_of(self, state: dict[str, Any]) -> int:
-        check_whole("chunk", state.get("chunk"), 0, self.chunks)
         return int(state["step"])  # how many there are is not known yet
 
     def definition(self) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from bload.batch.trees import (
     describe,
     empty_like,
     frame_counts,
-    is_by_frame,
+    has_frames,
     map_tensors,
     share_memory,
 )
@@ -68,17 +68,10 @@ class BlockDataset(Dataset[BlockSample]):
         self.source, self.names = source, names
         self.targets_per: TargetsPer = getattr(source, "targets_per", "frame")
         check_choice("targets_per", self.targets_per, ("frame", "sequence"))
-        self._takes_epoch = False
         try:
-            parameters = signature(source.read)
-            self._takes_epoch = "epoch" in parameters.parameters
-            parameters.bind(0, 0, 1, **({"epoch": 0} if self._takes_epoch else {}))
+            self._takes_epoch = "epoch" in signature(source.read).parameters
         except ValueError:  # compiled functions may have no signature
-            pass
-        except TypeError:
-            raise InputError(
-                f"read takes {parameters}; it is called as read(sequence, first, length)"
-            ) from None
+            self._takes_epoch = False
         self._copies = False
         """True if `read` has returned the same memory twice, so that its results are copied."""
         self._like: tuple[Any, Any] = (None, None)
@@ -179,55 +172,57 @@ def take_values(
             "of which may be a dict"
         )
     frames, targets = map(as_tensors, values)
-    parts = chain.from_iterable(
+    leaves = chain.from_iterable(
         tree.values() if isinstance(tree, dict) else [tree] for tree in (frames, targets)
     )
-    if any(isinstance(part, Tensor) and part.requires_grad for part in parts):
+    if any(isinstance(leaf, Tensor) and leaf.requires_grad for leaf in leaves):
         raise InputError(
             f"{opening} a tensor that requires a gradient; give it detached, and run what is "
             "trained in the model"
         )
-    if targets_per == "sequence":
-        targets = as_column(targets)
-    elif isinstance(targets, dict):
-        targets = {key: _copy_list(part) for key, part in targets.items()}
-    else:
-        targets = _copy_list(targets)
+    targets = as_column(targets) if targets_per == "sequence" else _copy_lists(targets)
     for name, tree, expected in (("frames", frames, like[0]), ("targets", targets, like[1])):
-        objects, fault = name == "targets", ""
-        by_frame = not objects or (targets_per == "frame" and targets is not None)
+        by_frame = name == "frames" or (targets_per == "frame" and targets is not None)
         if like[0] is not None and are_like([tree], expected, [(length or 0) if by_frame else 1]):
             continue
-        if by_frame and not is_by_frame(tree, objects):
-            items = tree.items() if isinstance(tree, dict) else ()
-            wrong = [
-                (f"{name} {key!r}", part)
-                for key, part in items
-                if isinstance(part, dict) or not is_by_frame(part, objects)
-            ]
-            key, part = wrong[0] if wrong else (name, tree)
-            kind = type(part).__name__
-            kind += " without a dimension for frames" if isinstance(part, Tensor) else ""
-            fault = f"{key} of type {kind}; give a tensor or array (frames, ...)"
-            fault += (
-                ', a dict or a list, or set targets_per="sequence"' if objects else " or a dict"
-            )
-        elif by_frame and frame_counts(tree) != {length := length or max(frame_counts(tree))}:
-            counts = " and ".join(map(str, sorted(frame_counts(tree))))
-            fault = f"{counts} {name}, not {length}"
-            fault += '; give one per frame, or set targets_per="sequence"' if objects else ""
-        elif like[0] is not None and describe(tree) != describe(expected):
+        fault = _find_fault(name, tree, length) if by_frame else ""
+        if not fault and like[0] is not None and describe(tree) != describe(expected):
             fault = (
                 f"{name} of the kind {describe(tree)}, but earlier ones are of the kind "
                 f"{describe(expected)}; {ADVICE}"
-                + objects
-                * ", or give lists of objects, as from_dataset(..., objects=) does"
             )
+            if name == "targets":
+                fault += ", or give lists of objects, as from_dataset(..., objects=) does"
         if fault:
             raise InputError(f"{opening} {fault}")
+        if by_frame:
+            (length,) = frame_counts(tree)
     return frames, targets
 
 
-def _copy_list(values: Any) -> Any:
-    """Return a new list, since the next call may fill the same one."""
-    return [*values] if isinstance(values, list) else values
+def _find_fault(name: str, tree: Any, length: int | None) -> str:
+    """Return why frames or targets are not `length` values, one per frame, or ""."""
+    takes_lists, advice = False, " or a dict"
+    if name == "targets":
+        takes_lists, advice = True, ', a dict or a list, or set targets_per="sequence"'
+    parts = {name: tree}
+    if isinstance(tree, dict) and tree:
+        parts = {f"{name} {key!r}": part for key, part in tree.items()}
+    for key, part in parts.items():
+        if not has_frames(part, takes_lists):
+            kind = type(part).__name__
+            kind += " without a dimension for frames" if isinstance(part, Tensor) else ""
+            return f"{key} of type {kind}; give a tensor or array (frames, ...){advice}"
+    counts = frame_counts(tree)
+    expected = length or max(counts)
+    if counts == {expected}:
+        return ""
+    fault = f"{' and '.join(map(str, sorted(counts)))} {name}, not {expected}"
+    return fault + '; give one per frame, or set targets_per="sequence"' * takes_lists
+
+
+def _copy_lists(tree: Any) -> Any:
+    """Return new lists, since the next call may fill the same ones."""
+    if isinstance(tree, dict):
+        return {key: _copy_lists(part) for key, part in tree.items()}
+    return [*tree] if isinstance(tree, list) else tree

@@ -74,14 +74,14 @@ class BlockLoader:
         chunk: int | None = None,
         **options: Any,
     ) -> None:
-        for name in ("lengths", "read"):
-            if isinstance(source, type) or not hasattr(source, name):
-                words = (
-                    f"of type {type(source).__name__}, without {name}; give from_dataset(it, ...)"
-                )
-                if isinstance(source, type):
-                    words = f"the class {source.__name__}; give an instance of it"
-                raise InputError(f"source is {words}")
+        if isinstance(source, type):
+            raise InputError(f"source is the class {source.__name__}; give an instance of it")
+        missing = [name for name in ("lengths", "read") if not hasattr(source, name)]
+        if missing:
+            raise InputError(
+                f"source is of type {type(source).__name__}, without {missing[0]}; "
+                "give from_dataset(it, ...)"
+            )
         check_options(packer, options, BlockSampler, BlockLoader)
         sampler_type: Callable[..., BlockSampler] = BlockSampler
         if chunk is not None:
@@ -175,23 +175,22 @@ class BlockLoader:
         if isinstance(self.sampler, ChunkSampler):
             return repr(self.sampler)
         cost, sampler = self.account, self.sampler
-        ranks = plural(sampler.world_size, "rank")
         count, unit, size = sampler.micro_batches * sampler.blocks_per_batch, "blocks", ""
         if not self.plan.has_one_size:
             count, unit, size = sampler.micro_batches, "batches", "up to "
-        is_trained = np.zeros(len(sampler.lengths), dtype=bool)
-        is_trained[self.plan.sequence] = True
-        trained = is_trained.sum() / max(cost.steps, 1)
+        trained = np.count_nonzero(np.bincount(self.plan.sequence)) / max(cost.steps, 1)
         longest = len(sampler.lengths) * int(sampler.lengths.max())  # slots if padded to it
         deleted = f"{cost.deleted:,} frames deleted, " if cost.deleted else ""
-        left = sampler.schedule.steps  # without those of another size, before an elastic resume
-        before = f"{plural(cost.steps - left, 'step')} of another size, " * (cost.steps > left)
+        steps = sampler.schedule.steps  # without those of another size, before an elastic resume
+        earlier = f"{plural(cost.steps - steps, 'step')} of another size, " * (cost.steps > steps)
+        per_rank = f" x {count} {unit}" if count > 1 else ""
+        note = f"; {sampler.note}" if sampler.note else ""
         return (
             f"{plural(cost.blocks, 'block')} of {size}{self.plan.t_max:,}, "
             f"{100 * cost.padding / (cost.frames + cost.padding):.2f} % padding, {deleted}"
-            f"{before}{plural(left, 'step')} x {ranks}{f' x {count} {unit}' if count > 1 else ''}, "
+            f"{earlier}{plural(steps, 'step')} x {plural(sampler.world_size, 'rank')}{per_rank}, "
             f"{trained:.1f} sequences a step, {longest / cost.processed:.1f}x fewer slots than "
-            f"padding{'; ' if sampler.note else ''}{sampler.note}"
+            f"padding{note}"
         )
 
     def __iter__(self) -> Iterator[Batch]:

@@ -7,15 +7,11 @@ from typing import Any
 
 import torch.distributed as dist
 
+from bload.batch.step import has_group
 from bload.errors import InputError
 
-LAUNCHED = ("WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+WORLD_SIZE_VARIABLES = ("WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 """Variables with the number of processes that torchrun, srun, Open MPI and MPICH start."""
-
-
-def has_group() -> bool:
-    """Return True if this process is in a process group."""
-    return dist.is_available() and dist.is_initialized()
 
 
 def resolve_rank(
@@ -33,17 +29,16 @@ def resolve_rank(
         group = dist.get_rank(process_group), dist.get_world_size(process_group)
         if group[0] < 0:
             raise InputError("this process is not in the process_group that was given")
-        given = group[0] if rank is None else rank, group[1] if world_size is None else world_size
-        if given != group:
+        if rank not in (None, group[0]) or world_size not in (None, group[1]):
             raise InputError(
-                f"the loader is of rank {given[0]} of {given[1]}, but this process is rank "
+                f"rank is {rank} and world_size is {world_size}, but this process is rank "
                 f"{group[0]} of {group[1]} in its process group; make the loader after the group "
                 "and leave rank and world_size out, or give the process_group of the ranks that "
                 "share the data"
             )
         return group
     if rank is None and world_size is None:
-        for name in LAUNCHED:
+        for name in WORLD_SIZE_VARIABLES:
             processes = os.environ.get(name, "")
             if processes.isdecimal() and int(processes) > 1:
                 raise InputError(
@@ -71,11 +66,11 @@ def compare_ranks(
     gathered: list[Mapping[str, Any]] = [settings] * world_size
     dist.all_gather_object(gathered, settings, group)
     first = gathered[0]
-    for number, other in enumerate(gathered):
-        for key in {**first, **other}:
-            if other.get(key) != first.get(key):
+    for number, values in enumerate(gathered):
+        for key in {**first, **values}:
+            if values.get(key) != first.get(key):
                 raise InputError(
-                    f"ranks differ: {key} is {first.get(key)} on rank 0 and {other.get(key)} on "
+                    f"ranks differ: {key} is {first.get(key)} on rank 0 and {values.get(key)} on "
                     f"rank {number}; give every rank the same lengths or stream, options and "
                     "epoch, and a position saved at the same step"
                 )

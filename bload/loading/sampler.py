@@ -24,6 +24,8 @@ from bload.packing.plan import Block, Plan, filler_block, round_up
 from bload.schedule.balance import Last, check_options, make_schedule
 from bload.schedule.schedule import SLOTS, EpochAccount, Schedule
 
+POSITION = {"epoch", "step", "first_step", "first_block", "plan"}
+"""Keys of a saved position."""
 ENDED = (
     "this iterator ended when another of the same loader began, or when set_epoch or "
     "load_state_dict moved it; begin a new one, or make a loader for each"
@@ -54,8 +56,8 @@ class BlockSampler(Sampler[list[Block]]):
         batch_slots: slots in a batch, rounded down to ``batch_slots // t_max`` whole blocks, at
             least one. None takes one block.
         t_max: slots in a block; None takes the packer's default, see `natural_t_max`.
-        rank: rank of this process; None takes it from the process group, or 0 without a group.
-        world_size: number of ranks; None takes it from the process group, or 1 without a group.
+        rank: rank of this process; None takes that in the process group, or 0 without one.
+        world_size: number of ranks; None takes the size of the process group, or 1 without one.
         seed: random seed; the only source of randomness, together with the epoch.
         last: ``fill`` completes the last step with empty blocks, ``drop`` leaves it out.
         names: names of the sequences, for error messages; ranks must have the same.
@@ -130,7 +132,7 @@ class BlockSampler(Sampler[list[Block]]):
             sizes = np.array(resolve_block_sizes(block_sizes, *arguments), dtype=np.int64)
             self.block_sizes = tuple(sorted({*round_up(sizes, self.multiple_of).tolist()}))
         self.elastic = elastic
-        if elastic and (obstacle := self._forbids_elastic):
+        if elastic and (obstacle := self._needs_whole_epoch):
             raise InputError(
                 f"elastic=True begins new steps at any block, and {obstacle} does not allow that; "
                 "leave one of the two out"
@@ -142,7 +144,7 @@ class BlockSampler(Sampler[list[Block]]):
         """Block at which the schedule begins."""
         self._origin = Origin()
         self._check_settings()
-        self._names_digest = names and _digest(repr(names).encode())
+        self._names_digest = names and hashlib.sha256(repr(names).encode()).hexdigest()[:16]
         self.step = 0
         """Steps of the current epoch that are done."""
         self._pass_step = 0
@@ -158,13 +160,9 @@ class BlockSampler(Sampler[list[Block]]):
 
     def _make_plan(self, epoch: int) -> Plan:
         arguments = self.lengths, self.packer, self.t_max, self.seed, epoch
+        shared: dict[str, Any] = {"multiple_of": self.multiple_of, **self.options}
         try:
-            return make_plan(
-                *arguments,
-                block_sizes=self.block_sizes,
-                multiple_of=self.multiple_of,
-                **self.options,
-            )
+            return make_plan(*arguments, block_sizes=self.block_sizes, **shared)
         except TooLongError as error:
             error.name = self.names[error.sequence] if self.names else ""
             raise
@@ -195,18 +193,16 @@ class BlockSampler(Sampler[list[Block]]):
         return self._schedule
 
     @property
-    def _forbids_elastic(self) -> str:
-        """Option that keeps a position from being the first block not yet trained, or ""."""
-        for obstacle, is_set in (
-            ("long=carry", self.options.get("long") == "carry"),
-            (f"packer={self.packer}", find_packer(self.packer).makes_batches),
-            (f"balance={self.balance}", self.balance in ("window", "queue")),
-            ("last=drop", self.last == "drop"),
-            ("block_sizes", bool(self.block_sizes)),
-        ):
-            if is_set:
-                return obstacle
-        return ""
+    def _needs_whole_epoch(self) -> str:
+        """Option for which steps cannot begin at any block of an epoch, or ""."""
+        options = {
+            "long=carry": self.options.get("long") == "carry",
+            f"packer={self.packer}": find_packer(self.packer).makes_batches,
+            f"balance={self.balance}": self.balance in ("window", "queue"),
+            "last=drop": self.last == "drop",
+            "block_sizes": bool(self.block_sizes),
+        }
+        return next((option for option, is_set in options.items() if is_set), "")
 
     @property
     def sampler(self) -> "BlockSampler":
@@ -314,8 +310,7 @@ class BlockSampler(Sampler[list[Block]]):
             "balance": self.balance,
             **settings,
         }
-        ranks = self.rank, self.world_size, self.process_group
-        compare_ranks(as_json_types(position), *ranks)
+        compare_ranks(as_json_types(position), self.rank, self.world_size, self.process_group)
         return self._passes
 
     def batches(self) -> Iterator[StepList]:
@@ -404,11 +399,11 @@ class BlockSampler(Sampler[list[Block]]):
 
     def _origin_of(self, state: dict[str, Any]) -> Origin:
         """Return where steps of this size begin if `state` is loaded."""
-        steps, block = state.get("first_step", 0), state.get("first_block", 0)
+        origin = Origin(state["first_step"], state["first_block"])
         before = state["plan"]["blocks per step"]
         if before == self.blocks_per_step:
-            return Origin(steps, block)
-        block += (state["step"] - steps) * before
+            return origin
+        block = origin.block + (state["step"] - origin.step) * before
         return Origin(state["step"], min(block, self._plan_of(state["epoch"]).blocks))
 
     def check_state(self, state: dict[str, Any]) -> int:
@@ -418,34 +413,22 @@ class BlockSampler(Sampler[list[Block]]):
             InputError: the state belongs to another plan; the message lists the differences. Or
                 its step is beyond the end of its epoch.
         """
-        place: tuple[Any, ...] = (None,)
-        if isinstance(state, dict):
-            place = state.get("epoch"), state.get("step")
-            place += state.get("first_step", 0), state.get("first_block", 0)
-        if not all(type(number) is int and number >= 0 for number in place) or not isinstance(
-            state.get("plan"), dict
-        ):
-            raise InputError(
-                "this is no state_dict of a BlockSampler or BlockLoader, which has whole numbers "
-                "'epoch' and 'step' and a dict 'plan'"
-            )
+        if not (isinstance(state, dict) and {*state} >= POSITION):
+            raise InputError("this is no state_dict of a BlockSampler or BlockLoader")
         saved, definition = as_json_types(state["plan"]), as_json_types(self.definition())
         key = "blocks per step"
-        before = saved.get(key)
-        has_other_size = isinstance(before, int) and {**definition, key: before} == saved
+        blocks_per_step = saved.get(key)
+        has_other_size = {**definition, key: blocks_per_step} == saved
         changes = differences(saved, definition)
         if changes and not (has_other_size and self.elastic):
             advice = "restore these settings or start anew"
             if has_other_size:
-                advice += (
-                    ""
-                    if self._forbids_elastic
-                    else "; elastic=True goes on in steps of another size"
-                )
-                share, rest = divmod(before, self.world_size * self.micro_batches)
+                share, rest = divmod(blocks_per_step, self.world_size * self.micro_batches)
                 if share and not rest:  # these slots keep the steps
                     slots = share * self.t_max
                     advice = f"with {plural(self.world_size, 'rank')}, set batch_slots to {slots}"
+                elif not self._needs_whole_epoch:
+                    advice += "; elastic=True goes on in steps of another size"
             raise InputError(f"the saved position belongs to another plan: {changes}; {advice}")
         steps = self._steps_of(state)
         if state["step"] > steps:
@@ -457,7 +440,7 @@ class BlockSampler(Sampler[list[Block]]):
 
     def _steps_of(self, state: dict[str, Any]) -> int:
         """Return the number of steps of the epoch of a saved position."""
-        steps, block = state.get("first_step", 0), state.get("first_block", 0)
+        steps, block = state["first_step"], state["first_block"]
         before = state["plan"]["blocks per step"]
         if before == self.blocks_per_step:
             return int(steps + self._schedule_of(state["epoch"], block).steps)
@@ -465,36 +448,30 @@ class BlockSampler(Sampler[list[Block]]):
 
     def definition(self) -> dict[str, Any]:
         """Return the settings that determine the blocks of a step, except those without effect."""
-        sizes, balanced = self.block_sizes, self.balance != "none"
-        pack = find_packer(self.packer)
-        default = pack.options
+        sizes, is_balanced = self.block_sizes, self.balance != "none"
+        pack, batches_per_step = find_packer(self.packer), self.world_size * self.micro_batches
+        options = {key: value for key, value in self.options.items() if value != pack.options[key]}
         settings = {
             "packer": self.packer,
             "t_max": self.t_max,
-            "options": {key: value for key, value in self.options.items() if value != default[key]},
+            "options": options,
             "seed": self.seed,
             "last": self.last,
             "blocks per step": self.blocks_per_step,
             "multiple_of": self.multiple_of if self.multiple_of > 1 else None,
             "block_sizes": [*sizes] if sizes else None,
             "batch_slots": self.batch_slots if sizes else None,
-            "batches per step": self.world_size * self.micro_batches
-            if pack.makes_batches
-            else None,
+            "batches per step": batches_per_step if pack.makes_batches else None,
             "ranks": self.world_size if self.balance == "queue" else None,
-            "balance": self.balance if balanced else None,
-            "cost": [*astuple(self.cost)] if balanced else None,
-            "balance_options": self.balance_options if balanced else None,
+            "balance": self.balance if is_balanced else None,
+            "cost": [*astuple(self.cost)] if is_balanced else None,
+            "balance_options": self.balance_options if is_balanced else None,
             "sequences": len(self.lengths),
             "frames": self._frames,
             "names digest": self._names_digest,
             "lengths digest": self._lengths_digest,
         }
         return {key: value for key, value in settings.items() if value is not None}
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:16]
 
 
 def as_json_types(value: Any) -> Any:

@@ -19,7 +19,7 @@ from bload.errors import InputError, check_choice, check_whole
 from bload.loading.dataset import take_values
 from bload.loading.ranks import resolve_rank
 from bload.loading.window import Waiting, Window
-from bload.packing.bload_exact import MOST_SLOTS
+from bload.packing.bload_exact import MAX_SLOTS
 from bload.packing.plan import Block, filler_block
 from bload.schedule.balance import blocks_per_rank
 
@@ -56,8 +56,8 @@ class StreamBlocks(IterableDataset[Batch]):
             items, unless it is True.
         targets_per: ``frame``, or ``sequence`` for one target per sequence.
         pad: padding values, see `BlockLoader`.
-        rank: rank of this process; None takes it from the process group, or 0 without a group.
-        world_size: number of ranks; None takes it from the process group, or 1 without a group.
+        rank: rank of this process; None takes that in the process group, or 0 without one.
+        world_size: number of ranks; None takes the size of the process group, or 1 without one.
 
     Raises:
         InputError: at once, for invalid options; on reading, for a sequence that is empty, longer
@@ -85,15 +85,13 @@ class StreamBlocks(IterableDataset[Batch]):
                 f"sequences is a {type(sequences).__name__}, which can be read only once; give an "
                 "iterable that begins anew, or a function of (shard, shards) that returns one"
             )
-        check_whole("t_max", t_max, 1, MOST_SLOTS)
-        check_whole("window", window, 1, MOST_SLOTS)
+        check_whole("t_max", t_max, 1, MAX_SLOTS)
+        check_whole("window", window, 1, MAX_SLOTS)
         check_choice("targets_per", targets_per, ("frame", "sequence"))
         if isinstance(sequences, DataLoader):
             raise InputError("sequences is a DataLoader, which may divide them; give its data set")
         if callable(sequences) and sharded is not None:
             raise InputError("sharded is for iterables; a function is told its shard, leave it out")
-        if sharded not in (None, True, False):
-            raise InputError(f"sharded is {sharded!r}; give True or False")
         is_list = hasattr(type(sequences), "__getitem__")
         if sharded and is_list and not isinstance(sequences, IterableDataset):
             raise InputError(
@@ -193,9 +191,9 @@ class _Shard:
             self.window.put(number, frames)
         self.window.passed_over = begin["passed"]
         self.skipped: int = begin["skipped"]
-        self.last: list[Waiting] | None = [*begin["last"]] if "last" in begin else None
+        self.final_blocks: list[Waiting] | None = [*begin["last"]] if "last" in begin else None
         """Blocks left after the end of the stream; None before it."""
-        self.read: int = begin["read"]
+        self.items_read: int = begin["read"]
         self.pending: dict[int, Any] = {}
         """What is not yet in a block: frames and targets of a sequence, or its item."""
         self.like: tuple[Any, Any] = (None, None)
@@ -204,23 +202,23 @@ class _Shard:
     def position(self) -> dict[str, Any]:
         """Return the numbers of sequences read and skipped, and those not yet in a block."""
         position = {
-            "read": self.read,
+            "read": self.items_read,
             "waiting": [*self.window.waiting],
             "passed": self.window.passed_over,
             "skipped": self.skipped,
         }
-        return position if self.last is None else {**position, "last": [*self.last]}
+        return position if self.final_blocks is None else {**position, "last": [*self.final_blocks]}
 
     def blocks(self) -> Iterator[BlockSample]:
         """Yield the blocks after the position."""
         items = self._items()
-        self._read_again(items)
-        while self.last is None:
+        self._replay(items)
+        while self.final_blocks is None:
             if self.window.is_over:
                 yield from self._sample(self.window.take_block())
             elif (entry := next(items, None)) is not None:
                 number, item = entry
-                self.read += 1
+                self.items_read += 1
                 try:
                     sequence = self._measure(item)
                 except self.stream.skip:
@@ -228,9 +226,9 @@ class _Shard:
                 else:
                     self.window.put(number, self._hold(number, item, sequence))
             else:
-                self.last = self.window.take_all()
-        while self.last:
-            yield from self._sample(self.last.pop(0))
+                self.final_blocks = self.window.take_all()
+        while self.final_blocks:
+            yield from self._sample(self.final_blocks.pop(0))
 
     def _items(self) -> Iterator[tuple[int, Any]]:
         """Iterate over the shard's items, each with the number of its sequence."""
@@ -251,13 +249,13 @@ class _Shard:
             items = islice(sequences, self.shard, None, self.shards)
         return ((nth * self.shards + self.shard, item) for nth, item in enumerate(items))
 
-    def _read_again(self, items: Iterator[tuple[int, Any]]) -> None:
+    def _replay(self, items: Iterator[tuple[int, Any]]) -> None:
         """Skip the sequences before the position, but hold those that are not yet in a block."""
-        if self.last == []:
+        if self.final_blocks == []:
             return
-        missing = dict(chain(self.window.waiting, *(self.last or [])))
+        missing = dict(chain(self.window.waiting, *(self.final_blocks or [])))
         reread = 0
-        for number, item in islice(items, self.read):
+        for number, item in islice(items, self.items_read):
             if number in missing:
                 try:
                     sequence = self._measure(item)
@@ -266,7 +264,7 @@ class _Shard:
                 if self._hold(number, item, sequence) != missing.pop(number):
                     break
             reread += 1
-        if missing or reread < self.read:
+        if missing or reread < self.items_read:
             raise InputError(
                 "the stream is not the one of the saved position; give the same sequences in the "
                 "same order, if shuffled with the seed and the epoch of then"

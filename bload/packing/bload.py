@@ -22,7 +22,7 @@ import numpy as np
 
 from bload.errors import check_whole
 from bload.packing.fill import Draw, fill
-from bload.packing.pieces import Long, whole_pieces
+from bload.packing.pieces import Long, index_within, whole_pieces
 from bload.packing.plan import Plan, plan_from_arrays
 
 
@@ -39,16 +39,13 @@ def pack(
 
     Args:
         draw: what is drawn among those that fit: a ``video``, or first a ``length``.
-        long: treatment of sequences longer than `t_max`, see `bload.whole_pieces`.
-        segments_per_block: most sequences in a block; None sets no limit.
+        segments_per_block: largest number of sequences in a block; None sets no limit.
     """
     pieces = whole_pieces(lengths, t_max, long)
     if segments_per_block is not None:
         check_whole("segments_per_block", segments_per_block, 1)
-    order, sizes = fill(pieces[2], t_max, rng, draw, most=segments_per_block)
+    order, sizes = fill(pieces[2], t_max, rng, draw, max_pieces=segments_per_block)
     block = rng.permutation(len(sizes))
-    moved = (np.cumsum(sizes) - sizes)[block]
-    sizes = sizes[block]
-    moved -= np.cumsum(sizes) - sizes
-    order = order[np.arange(len(order)) + np.repeat(moved, sizes)]
+    begin, sizes = (np.cumsum(sizes) - sizes)[block], sizes[block]
+    order = order[np.repeat(begin, sizes) + index_within(sizes)]
     return plan_from_arrays(order, sizes, pieces, lengths, t_max)

@@ -35,23 +35,26 @@ Cost: milliseconds for Action Genome; a third of a second for a million lengths,
 plan's own check, and about as much again if no way reaches the bound (docs/performance.md).
 """
 
+from operator import itemgetter
+
 import numpy as np
 
 from bload.errors import InputError
 from bload.packing.bounds import lower_bound
 from bload.packing.decreasing import best_fit_decreasing
-from bload.packing.fewest import FEW, fewest_blocks
+from bload.packing.fewest import MAX_PIECES, fewest_blocks
 from bload.packing.pieces import Long, whole_pieces
 from bload.packing.plan import Plan, plan_from_arrays
-from bload.packing.recipes import PAIRS, whole_recipes
+from bload.packing.recipes import MAX_LENGTHS_TIMES_SLOTS, whole_recipes
 from bload.packing.rounds import full_blocks
 from bload.packing.squeeze import squeeze_tail
 
 Packing = tuple[np.ndarray, int]
 """Block of every piece, ``(pieces,)``, and the number of blocks."""
-MOST_SLOTS = 10**6
+number_of_blocks = itemgetter(1)
+MAX_SLOTS = 10**6
 """Largest block size; above it, finding the sums of a pool takes too long."""
-MOST_SQUEEZED = 4_000
+MAX_SQUEEZED = 4_000
 """Largest number of left-over pieces that are squeezed; more are packed by length."""
 WORK = 200_000
 """Pieces pooled before squeezing gives up in the last way: a quarter of a second."""
@@ -62,64 +65,57 @@ LITTLE_WORK = WORK // 5
 def pack(
     lengths: np.ndarray, t_max: int, rng: np.random.Generator, *, long: Long = "error"
 ) -> Plan:
-    """Pack whole sequences into as few blocks as are found, in random order.
-
-    Args:
-        long: treatment of sequences longer than `t_max`, see `bload.whole_pieces`.
-    """
-    if t_max > MOST_SLOTS:
+    """Pack whole sequences into as few blocks as are found, in random order."""
+    if t_max > MAX_SLOTS:
         raise InputError(
-            f"t_max is {t_max:,} and bload_exact takes at most {MOST_SLOTS:,} slots; lower "
+            f"t_max is {t_max:,} and bload_exact takes at most {MAX_SLOTS:,} slots; lower "
             f"t_max or choose the packer bload"
         )
     pieces = whole_pieces(lengths, t_max, long)
-    home_P, blocks = _pack(pieces[2], t_max, rng)
-    return plan_from_arrays(*_in_random_order(home_P, blocks, rng), pieces, lengths, t_max)
+    block_P, blocks = _pack(pieces[2], t_max, rng)
+    return plan_from_arrays(*_in_random_order(block_P, blocks, rng), pieces, lengths, t_max)
 
 
 def _pack(size_P: np.ndarray, t_max: int, rng: np.random.Generator) -> Packing:
     """Return the block of every piece, ``(pieces,)``, and the number of blocks."""
     fills_P = size_P > t_max - size_P.min()  # so long that nothing fits beside them
     full = int(fills_P.sum())
-    home_P = np.empty(len(size_P), dtype=np.int32)
-    home_P[fills_P] = np.arange(full)
+    block_P = np.empty(len(size_P), dtype=np.int32)
+    block_P[fills_P] = np.arange(full)
     if full == len(size_P):
-        return home_P, full
+        return block_P, full
     shared_P, blocks = _pack_shared(size_P[~fills_P], t_max, rng)
-    home_P[~fills_P] = shared_P + full
-    return home_P, full + blocks
+    block_P[~fills_P] = shared_P + full
+    return block_P, full + blocks
 
 
 def _pack_shared(size_P: np.ndarray, t_max: int, rng: np.random.Generator) -> Packing:
     """Pack at random and, if that misses the bound, in the other ways; return the smallest."""
     bound = lower_bound(size_P, t_max)
-    home_P, blocks = full_blocks(size_P, t_max, bound, rng)
-    rest = np.flatnonzero(home_P < 0)
-    if len(rest) > MOST_SQUEEZED:
+    block_P, blocks = full_blocks(size_P, t_max, bound, rng)
+    rest = np.flatnonzero(block_P < 0)
+    if len(rest) > MAX_SQUEEZED:
         rest_P, added = best_fit_decreasing(size_P[rest], t_max, rng)
-        home_P[rest] = rest_P + blocks
+        block_P[rest] = rest_P + blocks
         blocks += added
-    best = home_P, squeeze_tail(home_P, blocks, size_P, t_max, bound, rng, LITTLE_WORK)
-    if best[1] > bound and len(size_P) <= FEW:
-        return _smaller(best, fewest_blocks(size_P, t_max, rng))
-    if best[1] > bound and len(np.unique(size_P)) * t_max <= PAIRS:
-        home_P, blocks, least = whole_recipes(size_P, t_max, rng)
-        bound = max(bound, least)
+    best = block_P, squeeze_tail(block_P, blocks, size_P, t_max, bound, rng, LITTLE_WORK)
+    if best[1] > bound and len(size_P) <= MAX_PIECES:
+        return min(best, fewest_blocks(size_P, t_max, rng), key=number_of_blocks)
+    if best[1] > bound and len(np.unique(size_P)) * t_max <= MAX_LENGTHS_TIMES_SLOTS:
+        block_P, blocks, proved_bound = whole_recipes(size_P, t_max, rng)
+        bound = max(bound, proved_bound)
         if best[1] > bound:
-            best = _smaller(best, _squeeze_all(home_P, blocks, size_P, t_max, bound, rng))
+            packing = _squeeze_all(block_P, blocks, size_P, t_max, bound, rng)
+            best = min(best, packing, key=number_of_blocks)
     if best[1] > bound:
-        home_P, blocks = best_fit_decreasing(size_P, t_max, rng)
-        blocks = squeeze_tail(home_P, blocks, size_P, t_max, bound, rng, WORK)
-        best = _smaller(best, (home_P, blocks))
+        block_P, blocks = best_fit_decreasing(size_P, t_max, rng)
+        blocks = squeeze_tail(block_P, blocks, size_P, t_max, bound, rng, WORK)
+        best = min(best, (block_P, blocks), key=number_of_blocks)
     return best
 
 
-def _smaller(first: Packing, second: Packing) -> Packing:
-    return first if first[1] <= second[1] else second
-
-
 def _squeeze_all(
-    home_P: np.ndarray,
+    block_P: np.ndarray,
     blocks: int,
     size_P: np.ndarray,
     t_max: int,
@@ -127,25 +123,25 @@ def _squeeze_all(
     rng: np.random.Generator,
 ) -> Packing:
     """Squeeze the loose pieces into blocks of their own, then all blocks together."""
-    rest = np.flatnonzero(home_P < 0)
-    rest_P = home_P[rest]
+    rest = np.flatnonzero(block_P < 0)
+    rest_P = block_P[rest]
     added = squeeze_tail(rest_P, 0, size_P[rest], t_max, bound - blocks, rng, LITTLE_WORK)
-    home_P[rest] = rest_P + blocks
+    block_P[rest] = rest_P + blocks
     blocks += added
-    return home_P, squeeze_tail(home_P, blocks, size_P, t_max, bound, rng, LITTLE_WORK)
+    return block_P, squeeze_tail(block_P, blocks, size_P, t_max, bound, rng, LITTLE_WORK)
 
 
 def _in_random_order(
-    home_P: np.ndarray, blocks: int, rng: np.random.Generator
+    block_P: np.ndarray, blocks: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the pieces block after block, all in random order, and the pieces per block."""
-    place_P = rng.permutation(blocks)[home_P]
-    for_piece = len(home_P).bit_length()
+    place_P = rng.permutation(blocks)[block_P]
+    for_piece = len(block_P).bit_length()
     for_chance = 63 - for_piece - blocks.bit_length()
     key_P = place_P << for_chance
-    key_P |= rng.integers(0, 1 << for_chance, len(home_P))
+    key_P |= rng.integers(0, 1 << for_chance, len(block_P))
     key_P <<= for_piece
-    key_P |= np.arange(len(home_P))
+    key_P |= np.arange(len(block_P))
     key_P.sort()
     key_P &= (1 << for_piece) - 1
     return key_P, np.bincount(place_P, minlength=blocks)

@@ -99,16 +99,16 @@ def _cheapest(
         step_KK: cost of size k after size i, ``(i, k)``.
     """
     step_KK = np.where(np.triu(np.ones(step_KK.shape, dtype=bool), 1), step_KK, np.inf)
-    cost_K, came = start_K, []
+    cost_K, previous = start_K, []
     best, counts = float(start_K[-1]), 1
     for count in range(2, min(number, len(size_K)) + 1):
         total_KK = cost_K[:, None] + step_KK
-        came.append(total_KK.argmin(axis=0))
+        previous.append(total_KK.argmin(axis=0))
         cost_K = total_KK.min(axis=0)
         if cost_K[-1] < best:
             best, counts = float(cost_K[-1]), count
     menu = [len(size_K) - 1]
-    for from_K in reversed(came[: counts - 1]):
+    for from_K in reversed(previous[: counts - 1]):
         menu.append(int(from_K[menu[-1]]))
     return best, tuple(int(size_K[k]) for k in reversed(menu))
 
@@ -123,7 +123,7 @@ def resolve_block_sizes(
         plan: plan of the packer, with blocks of `t_max` slots.
 
     Raises:
-        InputError: `block_sizes` is neither, or the packer makes batches of its own sizes.
+        InputError: `block_sizes` is neither.
     """
     if isinstance(block_sizes, int | np.integer) and block_sizes > 0:
         fills = plan.segments > plan.blocks
@@ -131,11 +131,7 @@ def resolve_block_sizes(
         sizes = choose_sizes(lengths, t_max, number, batch_slots, cost, fills=fills)
     else:
         sizes = check_sizes(block_sizes, t_max)
-    if len(sizes) < 2:
-        return ()
-    if not plan.has_one_size:
-        raise InputError("this packer makes batches of its own sizes; leave block_sizes out")
-    return sizes
+    return sizes if len(sizes) > 1 else ()
 
 
 def check_sizes(sizes: Any, t_max: int) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from bload.errors import check_whole
 from bload.packing.packer import packer
-from bload.packing.pieces import LongWithoutCarry, whole_pieces
+from bload.packing.pieces import LongWithoutCarry, shuffled_by_length, whole_pieces
 from bload.packing.plan import Plan
 
 
@@ -30,28 +30,26 @@ def pack(
     """Draw batches from buckets that hold equally many frames each.
 
     Args:
-        long: treatment of sequences longer than `t_max`, see `bload.whole_pieces`.
         buckets: number of buckets, at most that of the sequences.
         batch_slots: slots in a batch, at least `t_max`; the loader passes its own.
     """
     buckets = check_whole("buckets", buckets, 1)
     sequence, first, length = whole_pieces(lengths, t_max, long, carry=False)
-    order = rng.permutation(len(sequence))
-    order = order[np.argsort(length[order], kind="stable")]
+    order = shuffled_by_length(length, rng)
     ends, buckets = np.cumsum(length[order]), min(buckets, len(order))
     begins = [-(-k * int(ends[-1]) // buckets) for k in range(buckets + 1)]  # may exceed int64
     limits = np.searchsorted(ends - 1, begins)
     full, batches = max(check_whole("batch_slots", batch_slots, 0), t_max), []
     for low, high in zip(limits[:-1].tolist(), limits[1:].tolist(), strict=True):
         members = order[low:high][rng.permutation(high - low)]
-        begun, longest = 0, 0
+        begin, longest = 0, 0
         for end, frames in enumerate(length[members].tolist()):
             longest = max(longest, frames)
-            if longest * (end + 1 - begun) > full:
-                batches.append(members[begun:end])
-                begun, longest = end, frames
+            if longest * (end + 1 - begin) > full:
+                batches.append(members[begin:end])
+                begin, longest = end, frames
         if len(members):
-            batches.append(members[begun:])
+            batches.append(members[begin:])
     batches = [batches[i] for i in rng.permutation(len(batches))]
     slots = np.concatenate([np.full(len(batch), length[batch].max()) for batch in batches])
     rows = np.concatenate(batches)

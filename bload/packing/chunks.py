@@ -14,7 +14,7 @@ from bload.packing.plan import Plan
 ROUNDS = 6
 """Rounds of the Feistel network, an even number."""
 MIX, MIX_AGAIN = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
-MANY = 100_000
+MIN_APART = 100_000
 """Sequences from which a chunk takes longer to pack than a process to start."""
 CALL = (
     "import pickle, sys; from bload.packing.packers import make_plan;"
@@ -37,7 +37,7 @@ def plan_apart(lengths: np.ndarray, packer: str, *place: Any, **options: Any) ->
     again in a training step. A packer that is not the library's may exist in this process alone.
     """
     is_known = find_packer(packer).pack.__module__.startswith("bload.packing.")
-    if len(lengths) < MANY or not is_known:
+    if len(lengths) < MIN_APART or not is_known:
         return make_plan(lengths, packer, *place, **options)
     done = subprocess.run(
         [sys.executable, "-c", CALL],

@@ -61,13 +61,13 @@ def fit_cost(work: Sequence[tuple[float, ...]], seconds: Sequence[float]) -> Cos
             f"{len(times_M)} times for {len(work_MW)} batches; give 5 or more, above 0"
         )
     scaled_MW = work_MW / times_M[:, None]
-    best, least = np.zeros(5), np.inf
+    best, smallest_error = np.zeros(5), np.inf
     for size in range(1, 6):
         for columns in map(list, combinations(range(5), size)):
             part_MW = scaled_MW[:, columns]
             weights = np.linalg.lstsq(part_MW, np.ones(len(times_M)), rcond=None)[0]
             error = float(np.square(part_MW @ weights - 1).sum())
-            if (weights >= 0).all() and error < least * (1 - 1e-9):
-                best, least = np.zeros(5), error
+            if (weights >= 0).all() and error < smallest_error * (1 - 1e-9):
+                best, smallest_error = np.zeros(5), error
                 best[columns] = weights
     return Cost(*best.tolist())

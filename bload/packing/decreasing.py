@@ -7,6 +7,8 @@
 
 import numpy as np
 
+from bload.packing.pieces import shuffled_by_length
+
 Recipe = tuple["Recipe", int, int] | None
 """Contents of each block in a group: the recipe before, a length, and its number of pieces."""
 
@@ -37,11 +39,9 @@ def best_fit_decreasing(
     times_C = np.repeat(pieces, copies_E)
     places = np.repeat(block_C, times_C)
     longs = np.repeat(np.repeat(length, copies_E), times_C)
-    shuffled = rng.permutation(len(size_P))
-    home_P = np.empty(len(size_P), dtype=np.int32)
-    by_size = shuffled[np.argsort(size_P[shuffled], kind="stable")]
-    home_P[by_size] = places[np.argsort(longs, kind="stable")]
-    return home_P, blocks
+    block_P = np.empty(len(size_P), dtype=np.int32)
+    block_P[shuffled_by_length(size_P, rng)] = places[np.argsort(longs, kind="stable")]
+    return block_P, blocks
 
 
 def _groups(sizes: list[int], counts: list[int], t_max: int) -> list[tuple[int, Recipe]]:

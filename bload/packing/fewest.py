@@ -7,7 +7,7 @@ n * 2**n steps, as in the algorithm of Held and Karp.
 
 import numpy as np
 
-FEW = 12
+MAX_PIECES = 12
 """Largest number of pieces for which this is used; it takes 2 ms."""
 
 
@@ -33,10 +33,10 @@ def fewest_blocks(
         end_PM[(subset_M & bit_P1) == 0] = np.iinfo(np.int64).max
         last_S[subset_M] = end_PM.argmin(0)
         end_S[subset_M] = end_PM.min(0)
-    home_P = np.empty(pieces, dtype=np.int32)
+    block_P = np.empty(pieces, dtype=np.int32)
     subset = len(subset_S) - 1
     while subset:
         last = last_S[subset]
-        home_P[shuffled[last]] = (end_S[subset] - 1) // t_max
+        block_P[shuffled[last]] = (end_S[subset] - 1) // t_max
         subset ^= 1 << int(last)
-    return home_P, int(home_P.max()) + 1
+    return block_P, int(block_P.max()) + 1

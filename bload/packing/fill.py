@@ -16,6 +16,7 @@ from typing import Literal
 import numpy as np
 
 from bload.errors import check_choice
+from bload.packing.pieces import index_within, shuffled_by_length
 
 Draw = Literal["video", "length"]
 
@@ -26,7 +27,7 @@ def fill(
     rng: np.random.Generator,
     draw: Draw = "video",
     rooms: np.ndarray | None = None,
-    most: int | None = None,
+    max_pieces: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw random pieces that fit until none does, block after block.
 
@@ -36,27 +37,26 @@ def fill(
             distinct lengths that fit and then among their pieces.
         rooms: free slots of the blocks to fill, ``(blocks,)``; None fills empty blocks until no
             piece is left.
-        most: largest number of pieces in a block; None sets no limit.
+        max_pieces: largest number of pieces in a block; None sets no limit.
 
     Returns:
         piece numbers in the order of their places, and the number of pieces in each block, both
         int64.
     """
     check_choice("draw", draw, ("video", "length"))
-    piece = rng.permutation(len(lengths))
-    piece = piece[np.argsort(lengths[piece], kind="stable")]
+    piece = shuffled_by_length(lengths, rng)
     sizes, first, number = np.unique(lengths[piece], return_index=True, return_counts=True)
     room_of_block = itertools.repeat(t_max) if rooms is None else rooms.tolist()
-    most = len(lengths) if most is None else most
-    blocks = _fill(sizes.tolist(), number.tolist(), room_of_block, draw, _chances(rng), most)
+    if max_pieces is None:
+        max_pieces = len(lengths)
+    blocks = _fill(sizes.tolist(), number.tolist(), room_of_block, draw, _draws(rng), max_pieces)
     order = np.fromiter(itertools.chain.from_iterable(blocks), np.int64)
     counts = np.fromiter(map(len, blocks), np.int64)
     if rooms is not None:  # no piece was left for the other blocks
         counts = np.pad(counts, (0, len(rooms) - len(counts)))
     by_size = np.argsort(order, kind="stable")
     used = np.bincount(order, minlength=len(sizes))
-    nth = np.arange(len(order)) - np.repeat(np.cumsum(used) - used, used)
-    order[by_size] = piece[np.repeat(first, used) + nth]
+    order[by_size] = piece[np.repeat(first, used) + index_within(used)]
     return order, counts
 
 
@@ -65,8 +65,8 @@ def _fill(
     number: list[int],
     rooms: Iterable[int],
     draw: Draw,
-    chances: Iterator[float],
-    most: int,
+    draws: Iterator[float],
+    max_pieces: int,
 ) -> list[list[int]]:
     """Fill blocks draw by draw until no piece is left; return places in `sizes`.
 
@@ -84,14 +84,14 @@ def _fill(
         if not remaining:
             break
         block: list[int] = []
-        while len(block) < most:
+        while len(block) < max_pieces:
             fitting, i = 0, bisect_right(sizes, room)
             while i:
                 fitting += sums[i]
                 i &= i - 1
             if not fitting:
                 break
-            nth, place, step = int(next(chances) * fitting), 0, top
+            nth, place, step = int(next(draws) * fitting), 0, top
             while step:
                 if place + step <= places and sums[place + step] <= nth:
                     place += step
@@ -110,7 +110,7 @@ def _fill(
     return blocks
 
 
-def _chances(rng: np.random.Generator) -> Iterator[float]:
+def _draws(rng: np.random.Generator) -> Iterator[float]:
     """Yield uniform random numbers, drawn in bulk because single draws are slow in Python."""
     while True:
         yield from rng.random(1024).tolist()

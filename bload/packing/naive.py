@@ -12,19 +12,14 @@ import numpy as np
 
 from bload.packing.packer import packer
 from bload.packing.pieces import Long, whole_pieces
-from bload.packing.plan import Plan
+from bload.packing.plan import Plan, plan_from_arrays
 
 
 @packer(one_each=True)
 def pack(
     lengths: np.ndarray, t_max: int, rng: np.random.Generator, *, long: Long = "error"
 ) -> Plan:
-    """Put each piece into a block of its own, in random order.
-
-    Args:
-        long: treatment of sequences longer than `t_max`, see `bload.whole_pieces`.
-    """
-    sequence, first, length = whole_pieces(lengths, t_max, long)
-    order = rng.permutation(len(sequence))
-    offsets = np.arange(len(sequence) + 1)
-    return Plan(t_max, lengths, sequence[order], first[order], length[order], offsets)
+    """Put each piece into a block of its own, in random order."""
+    pieces = whole_pieces(lengths, t_max, long)
+    order = rng.permutation(len(pieces[0]))
+    return plan_from_arrays(order, np.ones_like(order), pieces, lengths, t_max)

@@ -5,7 +5,8 @@
 ``lengths`` is int64 ``(sequences,)``, at least 1 each; ``t_max`` is the number of slots in a block;
 ``rng`` is a `numpy.random.Generator`, the only source of randomness. A packer uses no file, clock,
 rank or global random state, so the same arguments give the same plan on every rank and machine.
-Options are keyword-only, with defaults that JSON can hold.
+Options are keyword-only, with defaults that JSON can hold. The option ``long`` says what happens to
+sequences longer than `t_max`, see `whole_pieces`.
 
 Add your own by ``PACKERS["mine"] = pack``. If it keeps sequences whole, let it take ``long`` and
 pass it to `whole_pieces`. If it cuts clips, puts one sequence into a block or makes the batches,

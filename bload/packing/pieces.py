@@ -10,16 +10,28 @@ LongWithoutCarry = Literal["error", "split", "truncate"]
 Long = Literal["error", "split", "truncate", "carry"]
 """Treatment of sequences longer than a block, see `whole_pieces`."""
 Pieces = tuple[np.ndarray, np.ndarray, np.ndarray]
-MOST_PIECES = 10**8
+MAX_PIECES = 10**8
 """Largest number of pieces in a plan."""
+
+
+def index_within(counts: np.ndarray) -> np.ndarray:
+    """Return 0 to ``count - 1`` for every count, one after another."""
+    index: np.ndarray = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return index
+
+
+def shuffled_by_length(lengths: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return the pieces from the shortest to the longest, those of equal length at random."""
+    order = rng.permutation(len(lengths))
+    return order[np.argsort(lengths[order], kind="stable")]
 
 
 def check_pieces(pieces: np.ndarray, t_max: int) -> None:
     """Raise InputError if the pieces of all sequences, ``(sequences,)``, are too many to plan."""
-    if pieces.sum() > MOST_PIECES:
+    if pieces.sum() > MAX_PIECES:
         raise InputError(
             f"t_max = {t_max} cuts the sequences into {pieces.sum():,} pieces; raise "
-            f"t_max so that there are at most {MOST_PIECES:,}"
+            f"t_max so that there are at most {MAX_PIECES:,}"
         )
 
 
@@ -44,8 +56,7 @@ def whole_pieces(
         pieces = -(-lengths // t_max)
         check_pieces(pieces, t_max)
         sequence = np.repeat(np.arange(len(lengths)), pieces)
-        nth = np.arange(len(sequence)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-        first = nth * t_max
+        first = index_within(pieces) * t_max
         return sequence, first, np.minimum(lengths[sequence] - first, t_max)
     if long not in ("error", "truncate"):
         raise InputError(f"long is {long!r}; choose error, split{', carry' * carry} or truncate")

@@ -29,7 +29,6 @@ def pack(
     """Fill one batch after another with sequences in random order.
 
     Args:
-        long: treatment of sequences longer than `t_max`, see `bload.whole_pieces`.
         batch_slots: frames in a batch, at least `t_max`; the loader passes its own.
     """
     sequence, first, length = whole_pieces(lengths, t_max, long, carry=False)
@@ -42,5 +41,5 @@ def pack(
         offsets.append(int(np.searchsorted(ends, before + full, side="right")))
     slots = np.add.reduceat(length[order], offsets[:-1])
     segments = sequence[order], first[order], length[order]
-    each = np.arange(len(offsets))
-    return Plan(full, lengths, *segments, np.array(offsets), slots, batches=each)
+    batches = np.arange(len(offsets))
+    return Plan(full, lengths, *segments, np.array(offsets), slots, batches)

@@ -12,7 +12,9 @@ so that every machine rounds alike.
 
 import numpy as np
 
-PAIRS = 20_000
+from bload.packing.pieces import shuffled_by_length
+
+MAX_LENGTHS_TIMES_SLOTS = 20_000
 """Largest product of different lengths and slots; above it, this takes more than a second."""
 STEPS_PER_LENGTH = 8
 """Recipes tried per different length before the best so far are taken."""
@@ -30,17 +32,16 @@ def whole_recipes(
         lower bound on the blocks of any packing.
     """
     size_D, count_D = np.unique(size_P, return_counts=True)
-    recipe_RD, times_R, least = _best_recipes(size_D, count_D, t_max)
+    recipe_RD, times_R, bound = _best_recipes(size_D, count_D, t_max)
     whole_R = np.floor(times_R + CLOSE).astype(np.int64)
     block_RB = np.repeat(np.arange(len(whole_R)), whole_R)
-    home_P = np.full(len(size_P), -1, dtype=np.int32)
-    shuffled = rng.permutation(len(size_P))
-    by_size = shuffled[np.argsort(size_P[shuffled], kind="stable")]
+    block_P = np.full(len(size_P), -1, dtype=np.int32)
+    by_size = shuffled_by_length(size_P, rng)
     start_D = np.cumsum(count_D) - count_D
     for d, start in enumerate(start_D.tolist()):
         blocks = np.repeat(np.arange(len(block_RB)), recipe_RD[block_RB, d])
-        home_P[by_size[start : start + len(blocks)]] = blocks
-    return home_P, len(block_RB), least
+        block_P[by_size[start : start + len(blocks)]] = blocks
+    return block_P, len(block_RB), bound
 
 
 def _best_recipes(
@@ -52,7 +53,7 @@ def _best_recipes(
     recipes. The bound holds at every step (Farley, Operations Research 38, 1990): at prices where
     no block is worth more than 1, pieces are worth at most the number of blocks they need.
     """
-    kinds, least = len(size_D), 0
+    kinds, bound = len(size_D), 0
     recipe_RD = np.diag(t_max // size_D)
     inverse_DR = np.diag(1 / (t_max // size_D))
     times_R = count_D / (t_max // size_D)
@@ -60,7 +61,7 @@ def _best_recipes(
         worth_D = inverse_DR.sum(1)
         new_D = _most_worth(size_D, worth_D, t_max)
         worth = float((new_D * worth_D).sum())
-        least = max(least, int(np.ceil(times_R.sum() / max(worth, 1.0) - CLOSE * kinds)))
+        bound = max(bound, int(np.ceil(times_R.sum() / max(worth, 1.0) - CLOSE * kinds)))
         if worth <= 1 + CLOSE:
             break
         used_R = (inverse_DR * new_D[:, None]).sum(0)
@@ -74,7 +75,7 @@ def _best_recipes(
         inverse_DR = inverse_DR - column_D[:, None] * used_R
         inverse_DR[:, leaving] = column_D
         recipe_RD[leaving] = new_D
-    return recipe_RD, times_R, least
+    return recipe_RD, times_R, bound
 
 
 def _most_worth(size_D: np.ndarray, worth_D: np.ndarray, t_max: int) -> np.ndarray:

@@ -17,7 +17,7 @@ FITS = 2
 """Number of loose pieces tried in each block with room."""
 EXCHANGES = 3
 """Number of times that blocks with room look for an exchange."""
-FEWEST = 200
+MAX_LEFT_OVER = 200
 """Largest number of loose pieces that do not begin another round."""
 PROGRESS = 0.1
 """Share of a round's blocks that must become full for another round."""
@@ -38,11 +38,11 @@ def full_blocks(
     Returns:
         the block of every piece, ``(P,)``, -1 if it is left over, and the number of blocks.
     """
-    home_P = np.full(len(size_P), -1, dtype=np.int32)
+    block_P = np.full(len(size_P), -1, dtype=np.int32)
     loose = rng.permutation(len(size_P)).astype(np.int32)
     frames = int(size_P.sum())
     done, spare = 0, blocks * t_max - frames
-    while len(loose) > FEWEST:
+    while len(loose) > MAX_LEFT_OVER:
         remaining, tried, before = [], 0, done
         spared = spare // max(blocks - done, 1)
         for chunk in np.array_split(loose, -(-len(loose) // CHUNK)):
@@ -55,7 +55,7 @@ def full_blocks(
                 packed.exchange(rng)
             ready_B = packed.room_B <= spared
             number_B = np.where(ready_B, np.cumsum(ready_B) - 1 + done, -1)
-            home_P[packed.piece] = number_B[packed.block]
+            block_P[packed.piece] = number_B[packed.block]
             remaining += [packed.loose, packed.piece[~ready_B[packed.block]]]
             tried += len(ready_B)
             done += int(ready_B.sum())
@@ -63,7 +63,7 @@ def full_blocks(
         loose = rng.permutation(np.concatenate(remaining))
         if done == before or done - before < PROGRESS * tried:
             break
-    return home_P, done
+    return block_P, done
 
 
 def cut_line(lengths: np.ndarray, t_max: int) -> tuple[np.ndarray, np.ndarray]:

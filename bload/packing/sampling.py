@@ -18,7 +18,7 @@ import numpy as np
 
 from bload.errors import InputError, check_choice
 from bload.packing.packer import packer
-from bload.packing.pieces import check_pieces
+from bload.packing.pieces import check_pieces, index_within
 from bload.packing.plan import Plan
 
 Place = Literal["random", "fixed", "first"]
@@ -53,8 +53,7 @@ def pack(
     check_pieces(number, t_max)
     offset = clip_offsets(lengths, number * t_max, place, rng)
     sequence = np.repeat(np.arange(len(lengths)), number)
-    nth = np.arange(len(sequence)) - np.repeat(np.cumsum(number) - number, number)
-    first = offset[sequence] + nth * t_max
+    first = offset[sequence] + index_within(number) * t_max
     order = rng.permutation(len(sequence))
     full = np.full(len(sequence), t_max)
     return Plan(t_max, lengths, sequence[order], first[order], full, np.arange(len(sequence) + 1))

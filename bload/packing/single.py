@@ -19,12 +19,9 @@ from bload.packing.plan import Plan
 def pack(
     lengths: np.ndarray, t_max: int, rng: np.random.Generator, *, long: LongWithoutCarry = "error"
 ) -> Plan:
-    """Give every piece a batch of its own, in random order.
-
-    Args:
-        long: treatment of sequences longer than `t_max`, see `bload.whole_pieces`.
-    """
+    """Give every piece a batch of its own, in random order."""
     sequence, first, length = whole_pieces(lengths, t_max, long, carry=False)
     order = rng.permutation(len(sequence))
-    segments, each = (sequence[order], first[order], length[order]), np.arange(len(order) + 1)
-    return Plan(t_max, lengths, *segments, each, slots=length[order], batches=each)
+    segments = sequence[order], first[order], length[order]
+    bounds = np.arange(len(order) + 1)
+    return Plan(t_max, lengths, *segments, bounds, slots=length[order], batches=bounds)

@@ -21,7 +21,7 @@ STIR = 0.5
 """Share of these moves that pool it with any block, not the emptiest, to move gaps about."""
 BITS = 10_000
 """Slots in a block at which finding the sums costs as much as all other work on a piece."""
-MOST_PIECES = 6_000
+MAX_PIECES = 6_000
 """Largest number of pieces that take part, loose or in blocks with room."""
 PARTNERS = 3
 """Random blocks that take part, for each block with room."""
@@ -145,7 +145,7 @@ class BulkRandom:
 
 
 def squeeze_tail(
-    home_P: np.ndarray,
+    block_P: np.ndarray,
     blocks: int,
     size_P: np.ndarray,
     t_max: int,
@@ -156,42 +156,42 @@ def squeeze_tail(
     """Put loose pieces into blocks, empty some blocks, and return the new number of blocks.
 
     Args:
-        home_P: block of every piece, -1 if it is loose; changed in place.
+        block_P: block of every piece, -1 if it is loose; changed in place.
         blocks: number of blocks before.
         size_P: frames of every piece.
         bound: number of blocks to stop at.
         work: as in `squeeze`.
     """
-    takes_part_B = np.append(_choose(home_P, blocks, size_P, t_max, rng), True)  # index -1: loose
-    piece = np.flatnonzero(takes_part_B[home_P])
+    takes_part_B = np.append(_choose(block_P, blocks, size_P, t_max, rng), True)  # index -1: loose
+    piece = np.flatnonzero(takes_part_B[block_P])
     sizes = size_P[piece].tolist()
     size = dict(zip(piece.tolist(), sizes, strict=True))
     lists: dict[int, list[int]] = {}
-    for number, home in zip(size, home_P[piece].tolist(), strict=True):
-        lists.setdefault(home, []).append(number)
+    for number, block in zip(size, block_P[piece].tolist(), strict=True):
+        lists.setdefault(block, []).append(number)
     loose = rng.permutation(np.array(lists.pop(-1, []), dtype=np.int64)).tolist()
     untouched = blocks - len(lists)
     least = max(bound - untouched, -(-sum(sizes) // t_max))
     start = [*_side_by_side(loose, size, t_max), *lists.values()]
     squeezed = squeeze(start, size, t_max, least, BulkRandom(rng), work)
-    for b, block in enumerate(squeezed):
-        home_P[block] = blocks + b
-    used = np.bincount(home_P) > 0
-    home_P[:] = (np.cumsum(used) - 1)[home_P]
+    for b, pieces in enumerate(squeezed):
+        block_P[pieces] = blocks + b
+    used = np.bincount(block_P) > 0
+    block_P[:] = (np.cumsum(used) - 1)[block_P]
     return untouched + len(squeezed)
 
 
 def _choose(
-    home_P: np.ndarray, blocks: int, size_P: np.ndarray, t_max: int, rng: np.random.Generator
+    block_P: np.ndarray, blocks: int, size_P: np.ndarray, t_max: int, rng: np.random.Generator
 ) -> np.ndarray:
     """Choose blocks that take part, bool ``(blocks,)``: the emptiest with room, and random ones."""
-    placed = np.flatnonzero(home_P >= 0)
-    home = home_P[placed]
-    pieces_B = np.bincount(home, minlength=blocks)
-    room_B = t_max - np.bincount(home, size_P[placed], blocks).astype(np.int64)
+    placed = np.flatnonzero(block_P >= 0)
+    block = block_P[placed]
+    pieces_B = np.bincount(block, minlength=blocks)
+    room_B = t_max - np.bincount(block, size_P[placed], blocks).astype(np.int64)
     open_blocks = rng.permutation(np.flatnonzero(room_B))
     open_blocks = open_blocks[np.argsort(-room_B[open_blocks], kind="stable")]
-    limit = MOST_PIECES - (len(home_P) - len(placed))
+    limit = MAX_PIECES - (len(block_P) - len(placed))
     open_blocks = open_blocks[np.cumsum(pieces_B[open_blocks]) <= limit]
     loose_blocks = -(-int(size_P.sum() - size_P[placed].sum()) // t_max)
     partners = PARTNERS * (len(open_blocks) + loose_blocks)

@@ -16,13 +16,14 @@ import numpy as np
 
 from bload.errors import InputError, check_choice, check_whole
 from bload.packing.cost import Cost
+from bload.packing.pieces import index_within
 from bload.packing.plan import Plan
 from bload.schedule import orders, shares
 from bload.schedule.carried_rows import place_in_rows
 from bload.schedule.schedule import SLOTS, Schedule
 
 Last = Literal["fill", "drop"]
-MOST_BLOCKS = 10**8
+MAX_BLOCKS = 10**8
 """Largest number of blocks in a step, including fillers."""
 Order = Callable[..., list[np.ndarray]]
 Share = Callable[[np.ndarray, int], np.ndarray]
@@ -76,10 +77,10 @@ def make_schedule(
     micro_batches = check_whole("micro_batches", micro_batches, 1)
     rows = blocks_per_rank(batch_slots or 0, plan.t_max)
     batch_slots = max(batch_slots or 0, plan.t_max)
-    if ranks * rows * micro_batches > MOST_BLOCKS:
+    if ranks * rows * micro_batches > MAX_BLOCKS:
         raise InputError(
             f"a step of {ranks:,} ranks with {micro_batches:,} batches of {rows:,} blocks has more "
-            f"than {MOST_BLOCKS:,} blocks; lower batch_slots or micro_batches"
+            f"than {MAX_BLOCKS:,} blocks; lower batch_slots or micro_batches"
         )
     rng = rng or np.random.default_rng(0)
     if plan.carries:
@@ -98,9 +99,8 @@ def make_schedule(
         cost_U = np.add.reduceat(cost.of_blocks(plan)[units.block], units.offsets[:-1])
     if not plan.has_one_size:
         cost_U = cost_U + cost.of_shape(plan.slots[units.block[units.offsets[:-1]]])
-    steps = [
-        step + first_block for step in order(cost_U[first_block:], size, ranks, rng, **options)
-    ]
+    steps = order(cost_U[first_block:], size, ranks, rng, **options)
+    steps = [step + first_block for step in steps]
     if last == "drop":
         steps = [step for step in steps if len(step) == size]
         _check_any(len(steps), plan, size)
@@ -114,16 +114,13 @@ def check_options(balance: str, cost: Cost, options: Mapping[str, Any]) -> None:
     if not isinstance(cost, Cost):
         raise InputError(f"cost is {cost!r}; give a bload.Cost")
     parameters = signature(BALANCES[balance][0]).parameters.values()
-    known = [parameter.name for parameter in parameters if parameter.kind == parameter.KEYWORD_ONLY]
+    known = [p.name for p in parameters if p.kind == p.KEYWORD_ONLY]
     for name in options:
         if name not in known:
             names = ", ".join(known) or "none"
             raise InputError(f"{name!r} is no option of balance={balance}, which has {names}")
     if "steps" in options:
         check_whole("steps", options["steps"], 1)
-    levels = options.get("levels", (0.5,))
-    if not all(isinstance(level, int | float) and 0 <= level <= 1 for level in levels):
-        raise InputError(f"levels is {levels!r}; give quantiles from 0 to 1")
 
 
 def _check_any(steps: int, plan: Plan, size: int) -> None:
@@ -196,7 +193,7 @@ def _assign(
     by_group = np.argsort(group, kind="stable")
     group, unit = group[by_group], np.concatenate([[], *steps]).astype(np.int64)[by_group]
     count_G = np.bincount(group, minlength=len(steps) * ranks)
-    nth = np.arange(len(group)) - np.repeat(np.cumsum(count_G) - count_G, count_G)
+    nth = index_within(count_G)
 
     micro_SR = np.maximum(-(-count_G // rows), 1).reshape(-1, ranks)
     if even:
@@ -211,8 +208,8 @@ def _assign(
         blocks_M[micro] = size
     offsets = np.concatenate([[0], np.cumsum(blocks_M)])
 
-    within = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)
     block = np.full(offsets[-1], -1)
+    within = index_within(size)
     entry = np.repeat(offsets[micro] + nth % rows, size) + within
     block[entry] = units.block[np.repeat(units.offsets[unit], size) + within]
     return Schedule(plan, ranks, block, slots_M, offsets, first_micro)

@@ -19,16 +19,16 @@ def equal_counts(cost_U: np.ndarray, ranks: int) -> np.ndarray:
     Karmarkar and Karp (1982) with equal numbers: start with groups of one unit per rank; join the
     two of largest spread, the costliest of one with the cheapest of the other.
     """
-    each = -(-len(cost_U) // ranks)
-    units = np.full(each * ranks, -1)
+    groups = -(-len(cost_U) // ranks)
+    units = np.full(groups * ranks, -1)
     units[: len(cost_U)] = np.argsort(-cost_U, kind="stable")
-    sums = np.append(cost_U, 0.0)[units].reshape(each, ranks)
+    sums = np.append(cost_U, 0.0)[units].reshape(groups, ranks)
     heap = [
         (-float(sums_R.max() - sums_R.min()), k, sums_R, units_R[:, None])
-        for k, (sums_R, units_R) in enumerate(zip(sums, units.reshape(each, ranks), strict=True))
+        for k, (sums_R, units_R) in enumerate(zip(sums, units.reshape(groups, ranks), strict=True))
     ]
     heapq.heapify(heap)
-    for tie in range(each, 2 * each - 1):
+    for tie in range(groups, 2 * groups - 1):
         _, _, first_R, first_units = heapq.heappop(heap)
         _, _, second_R, second_units = heapq.heappop(heap)
         down, up = np.argsort(-first_R, kind="stable"), np.argsort(second_R, kind="stable")

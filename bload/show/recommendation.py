@@ -14,11 +14,11 @@ from bload.packing.pieces import Long
 from bload.packing.plan import Plan
 from bload.schedule.balance import make_schedule
 
-EMPTY = 0.02
+MAX_EMPTY = 0.02
 """Largest accepted share of empty slots, padding and fillers."""
-CUT = 0.01
+MAX_CUT = 0.01
 """Largest share of sequences that may be split if no other size is accepted."""
-CUT_SAVES = 0.05
+MIN_SAVED = 0.05
 """Share of slots that splitting must save over the best size that splits nothing."""
 MULTIPLES = (1, 2, 3, 4)
 DIVISORS = (2, 4, 8, 16, 32)
@@ -96,7 +96,7 @@ def recommend_t_max(
     sizes = [n * longest for n in MULTIPLES if n * longest <= limit]
     if sizes:
         parts = [-(-longest // n) for n in DIVISORS]
-        sizes += [t for t in parts if 0 < np.count_nonzero(lengths > t) <= CUT * len(lengths)]
+        sizes += [t for t in parts if 0 < np.count_nonzero(lengths > t) <= MAX_CUT * len(lengths)]
     tried: list[Recommendation] = []
     for t_max in sizes or [limit]:
         plan = make_plan(lengths, "bload_exact", t_max, seed, long="split")
@@ -104,6 +104,6 @@ def recommend_t_max(
         empty, fillers = 1 - plan.placed / slots, 1 - plan.processed / slots
         cut = int(np.count_nonzero(lengths > t_max))
         tried.append(Recommendation(t_max, "split" if cut else "error", empty, fillers, cut, ranks))
-        if empty <= EMPTY:
+        if empty <= MAX_EMPTY:
             return tried[-1]
-    return min(tried, key=lambda advice: advice.empty + (CUT_SAVES if advice.cut else 0))
+    return min(tried, key=lambda advice: advice.empty + (MIN_SAVED if advice.cut else 0))

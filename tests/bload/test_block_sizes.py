@@ -106,5 +106,5 @@ def test_batches_hold_blocks_of_one_size_and_wrong_sizes_are_refused():
         with pytest.raises(InputError, match=words):
             BlockSampler(lengths, batch_slots=40, block_sizes=shapes)
     assert BlockSampler(lengths, "ragged", batch_slots=40, block_sizes=[]).steps
-    with pytest.raises(InputError, match="packer makes batches"):
+    with pytest.raises(InputError, match="makes batches of its own"):
         BlockSampler(lengths, "ragged", batch_slots=40, block_sizes=2)

@@ -6,7 +6,7 @@ import pytest
 from bload import lower_bound, make_plan, partner_information, repeat_share
 from bload.packing import bload_exact
 from bload.packing.decreasing import best_fit_decreasing
-from bload.packing.fewest import FEW, fewest_blocks
+from bload.packing.fewest import MAX_PIECES, fewest_blocks
 from bload.packing.recipes import whole_recipes
 from bload.packing.rounds import full_blocks
 from bload.packing.squeeze import BulkRandom, fullest_subset, squeeze
@@ -128,7 +128,7 @@ def every_packing(lengths, t_max):
 def few_pieces(rng):
     t_max = int(rng.integers(4, 60))
     low = int(rng.integers(1, t_max // 2))
-    return rng.integers(low, t_max - low + 2, int(rng.integers(1, FEW + 1))), t_max
+    return rng.integers(low, t_max - low + 2, int(rng.integers(1, MAX_PIECES + 1))), t_max
 
 
 def test_few_pieces_never_take_more_than_the_fewest_blocks():

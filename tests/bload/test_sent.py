@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from bload import BlockLoader
-from bload.batch.trees import SMALL
+from bload.batch.trees import INLINE_BYTES
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_small_whole_numbers_are_sent_inside_the_message_and_large_masks_by_shar
     tensors = [v for v in batch.__getstate__() if isinstance(v, torch.Tensor)]
     assert all(tensor.is_floating_point() for tensor in tensors)
     assert not any(isinstance(value, torch.Tensor) for value in batch.segments.__getstate__())
-    (large,) = BlockLoader(numbered_source([SMALL]))
+    (large,) = BlockLoader(numbered_source([INLINE_BYTES]))
     sent = large.__getstate__()
     assert sum(isinstance(value, torch.Tensor) for value in sent) == 3  # inputs and two masks
     assert torch.equal(pickle.loads(pickle.dumps(large)).position_BT, large.position_BT)
