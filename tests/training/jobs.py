@@ -1,15 +1,16 @@
 """Small jobs for the tests of training: configs, and what a run leaves behind."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import pytest
 import torch
 from torch.utils._pytree import tree_flatten
 
+import train
 from datasets.synthetic import World
 from training import run as runs
 from training.config import TrainJob
@@ -91,14 +92,14 @@ def open_and_leave(cfg: TrainJob) -> None:
         pass
 
 
-@contextmanager
-def interrupted(at: tuple[int, int]) -> Iterator[None]:
-    """Stop training by Ctrl-C just before the step ``(epoch, step)`` is taken."""
+def train_until(ranks: Ranks, cfg: TrainJob, at: tuple[int, int] | None = None) -> None:
+    """Train to the end, or stop by Ctrl-C just before the step ``(epoch, step)`` is taken."""
 
-    def stop_there(training: Any, batches: Any, position: Position, memory: Any) -> Any:
+    def step_or_stop(training: Any, batches: Any, position: Position, memory: Any) -> Any:
         if position[:2] == at:
             raise KeyboardInterrupt
         return train_step(training, batches, position, memory)
 
-    with mock.patch.object(runs, "train_step", stop_there):
-        yield
+    stop = pytest.raises(KeyboardInterrupt) if at else nullcontext()
+    with mock.patch.object(runs, "train_step", step_or_stop), stop:
+        train.train(cfg, ranks)

@@ -14,7 +14,7 @@ import torch
 import train
 from datasets.action_genome import ActionGenome
 from datasets.annotations.vocabulary import RELATIONS
-from tests.training.jobs import contents, interrupted, one_rank, only_run
+from tests.training.jobs import contents, one_rank, only_run, train_until
 from training import run as runs
 from training.checkpoint import load_model
 from training.evaluation import measure
@@ -94,14 +94,12 @@ def test_the_video_shown_is_of_middle_length_and_has_most_objects(data_root):
 
 def test_a_run_that_goes_on_has_a_page_of_what_is_there(config, tmp_path):
     job = ("train.eval_every=1", "train.checkpoint_minutes=0", "train.log_every=1")
-    with interrupted((1, 1)), pytest.raises(KeyboardInterrupt):
-        train.train(config(*job), one_rank())
+    train_until(one_rank(), config(*job), (1, 1))
     folder = only_run(tmp_path / "runs")
     assert drawn_files(folder) == []
     write_page(folder, CPU)
     assert "not finished, epoch 2, step 1" in (folder / "report.html").read_text()
-    with interrupted((1, 2)), pytest.raises(KeyboardInterrupt):
-        train.train(config(*job), one_rank())
+    train_until(one_rank(), config(*job), (1, 2))
     assert drawn_files(folder) == []  # it was of before
 
 
