@@ -8,15 +8,11 @@ import pytest
 import torch
 
 from bload import InputError
+from tests.installation import torchrun
 from tests.training.jobs import PAGELESS, REPOSITORY
 from training.stopping import AgreedError
 
-LAUNCHERS = {
-    "python": [sys.executable],
-    "torchrun": [
-        *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"),
-    ],
-}
+LAUNCHERS = {"python": [sys.executable], "torchrun": [sys.executable, *torchrun(2)]}
 SHORT = ("train.epochs=1", "loader.t_max=53,9", "loader=naive,bload")
 """Four jobs. Blocks of 9 slots hold no video, so two of them are refused."""
 
