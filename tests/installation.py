@@ -62,11 +62,7 @@ class Environment:
         self.run("-m", "pip", "install", "--quiet", *arguments, cwd=ROOT.parent)
 
     def run(
-        self,
-        *arguments: str | Path,
-        cwd: Path,
-        fails: bool = False,
-        more: Mapping[str, str] = {},
+        self, *arguments: str | Path, cwd: Path, fails: bool = False, more: Mapping[str, str] = {}
     ) -> str:
         """Run Python there and return its output; it has to end well, or badly if `fails`."""
         return run([self.python, *arguments], cwd, fails, more)
@@ -78,10 +74,7 @@ def torchrun(ranks: int) -> list[str]:
 
 
 def run(
-    command: list[str | Path],
-    cwd: Path,
-    fails: bool = False,
-    more: Mapping[str, str] = {},
+    command: list[str | Path], cwd: Path, fails: bool = False, more: Mapping[str, str] = {}
 ) -> str:
     """Run a command without this checkout on its path and return its standard output."""
     kept = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}

@@ -74,12 +74,7 @@ def main() -> None:
 
 
 def run_trial(
-    folder: Path,
-    trial: int,
-    how: str,
-    rng: random.Random,
-    seconds: float,
-    expected: Path,
+    folder: Path, trial: int, how: str, rng: random.Random, seconds: float, expected: Path
 ) -> dict[str, Any]:
     """Disturb one run one to three times, let it end, and compare it.
 

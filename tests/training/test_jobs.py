@@ -38,7 +38,7 @@ def test_a_refused_job_is_a_sentence_and_a_row_and_finished_ones_are_skipped(
         assert "loader.t_max=9 loader=naive" in done.stderr
         table = done.stdout[done.stdout.rindex("\njob ") :].strip().splitlines()
         assert [("failed" in row, "9 " in row.split("loader=")[0]) for row in table[1:5]] == [
-            *((False, False), (False, False), (True, True), (True, True)),
+            *((False, False), (False, False), (True, True), (True, True))
         ]
         assert ("epoch   1/1" in done.stdout) == steps
         assert done.stdout.count("had finished before") == 2 * (not steps)

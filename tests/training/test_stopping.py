@@ -73,10 +73,7 @@ def whole(tmp_path_factory, data_root):
 @pytest.mark.dist
 @pytest.mark.parametrize(
     ("launcher", "number"),
-    [
-        ("python", "SIGINT"),
-        *(("torchrun", n) for n in ("SIGTERM", "SIGUSR1")),
-    ],
+    [("python", "SIGINT"), *(("torchrun", n) for n in ("SIGTERM", "SIGUSR1"))],
 )
 def test_a_signal_saves_and_the_same_command_ends_as_if_there_had_been_none(
     command_line, tmp_path, whole, launcher, number
