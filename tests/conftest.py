@@ -46,20 +46,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def two_ranks(tmp_path_factory):
     """Two ranks in a process group, for the tests of a process."""
-    from tests.several_ranks import SeveralRanks
+    from tests.several_ranks import start_ranks
 
-    ranks = SeveralRanks(tmp_path_factory.mktemp("ranks"))
-    yield ranks
-    ranks.close()
+    yield from start_ranks(tmp_path_factory.mktemp("ranks"), 2)
 
 
 @pytest.fixture
 def three_ranks(tmp_path):
-    from tests.several_ranks import SeveralRanks
+    from tests.several_ranks import start_ranks
 
-    ranks = SeveralRanks(tmp_path, 3)
-    yield ranks
-    ranks.close()
+    yield from start_ranks(tmp_path, 3)
 
 
 @pytest.fixture(scope="session")

@@ -44,34 +44,37 @@ def build(checkout: Path, kind: str, folder: Path) -> Path:
 class Environment:
     """A virtual environment that sees what is installed here, torch above all, save `bload`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, wheel: Path | None = None, *requirements: str | Path) -> None:
+        """Make it, and install the wheel and what else is required, in pip's words."""
         venv.create(folder, symlinks=True)
         self.python = folder / "bin/python"
         (packages,) = folder.glob("lib/python*/site-packages")
         here = [path for path in sys.path if path.endswith("site-packages")]
         # Editable installs are .pth files, which Python does not follow from another .pth file.
         (packages / "parent.pth").write_text("\n".join(here))
+        if requirements:
+            self.install(*requirements)
+        if wheel:
+            self.install("--no-deps", wheel)
 
     def install(self, *arguments: str | Path) -> None:
         """Install by pip, from the registry what is not here."""
         self.run("-m", "pip", "install", "--quiet", *arguments, cwd=ROOT.parent)
 
     def run(
-        self,
-        *arguments: str | Path,
-        cwd: Path,
-        fails: bool = False,
-        more: Mapping[str, str] = {},
+        self, *arguments: str | Path, cwd: Path, fails: bool = False, more: Mapping[str, str] = {}
     ) -> str:
         """Run Python there and return its output; it has to end well, or badly if `fails`."""
         return run([self.python, *arguments], cwd, fails, more)
 
 
+def torchrun(ranks: int) -> list[str]:
+    """What starts a program on ranks, after ``python``."""
+    return ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}"]
+
+
 def run(
-    command: list[str | Path],
-    cwd: Path,
-    fails: bool = False,
-    more: Mapping[str, str] = {},
+    command: list[str | Path], cwd: Path, fails: bool = False, more: Mapping[str, str] = {}
 ) -> str:
     """Run a command without this checkout on its path and return its standard output."""
     kept = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}

@@ -4,7 +4,8 @@ import os
 import queue
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,12 +28,12 @@ SECONDS = 600.0
 
 
 class SeveralRanks:
-    """Processes (two) in one gloo group that run what they are given; started once, since slow.
+    """Processes in one gloo group that run what they are given; started once, since slow.
 
     A rank that does not answer in time, or raises, fails the test, and the next one gets new ranks.
     """
 
-    def __init__(self, folder: Path, world_size: int = 2) -> None:
+    def __init__(self, folder: Path, world_size: int) -> None:
         self.folder = folder
         self.world_size = world_size
         self.processes: list = []
@@ -85,6 +86,12 @@ class SeveralRanks:
             process.kill()
             process.join()
         self.processes = []
+
+
+def start_ranks(folder: Path, world_size: int) -> Iterator[SeveralRanks]:
+    """Ranks until the fixture that yields them ends."""
+    with closing(SeveralRanks(folder, world_size)) as ranks:
+        yield ranks
 
 
 def _serve(rank: int, world_size: int, meeting: Path, tasks, answers) -> None:

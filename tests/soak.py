@@ -26,6 +26,7 @@ from typing import Any
 import torch
 from tabulate import tabulate
 
+from tests.installation import torchrun
 from tests.training.jobs import assert_same_state, metrics, only_run
 
 MARK = "BLOAD_SOAK"
@@ -54,7 +55,7 @@ def main() -> None:
         start(folder, folder / "data" / "runs", "python", "data").wait()  # makes the data
         seconds, expected = {}, {}
         for how in STARTS:
-            began, runs = time.monotonic(), folder / f"by_{how.split('.')[0]}"
+            began, runs = time.monotonic(), folder / f"by_{how}"
             start(folder, runs, how, how).wait()
             seconds[how], expected[how] = time.monotonic() - began, only_run(runs)
         rows: list[dict[str, Any]] = []
@@ -73,12 +74,7 @@ def main() -> None:
 
 
 def run_trial(
-    folder: Path,
-    trial: int,
-    how: str,
-    rng: random.Random,
-    seconds: float,
-    expected: Path,
+    folder: Path, trial: int, how: str, rng: random.Random, seconds: float, expected: Path
 ) -> dict[str, Any]:
     """Disturb one run one to three times, let it end, and compare it.
 
@@ -141,14 +137,13 @@ def start(folder: Path, runs: Path, how: str, mark: str) -> subprocess.Popen:
     """Start the training command in a session of its own, its processes marked.
 
     Args:
-        how: ``python``, or ``torchrun`` with options of its own, for two ranks.
+        how: ``python``, or ``torchrun`` for two ranks.
     """
     common = [f"dataset.root={folder / 'data'}", f"run.root={runs}", *SMALL]
     command = [sys.executable, "train.py", *common]
-    if how.startswith("torchrun"):
-        module = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
-        module += ["--signals-to-handle", "SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1"]
-        command = [sys.executable, *module, *how.split()[1:], "train.py", *common]
+    if how == "torchrun":
+        signals = ["--signals-to-handle", "SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1"]
+        command = [sys.executable, *torchrun(2), *signals, "train.py", *common]
     log = (folder / f"{mark}.log").open("a")
     return subprocess.Popen(
         ["env", "--default-signal", *command],  # jobs in a shell's background ignore SIGINT

@@ -81,10 +81,7 @@ class Mamba2(nn.Module):
 def kernels(monkeypatch):
     """Definitions of kernels that need a GPU or another library."""
     monkeypatch.setattr(varlen, "varlen_attn", varlen_attn)
-    for name, value in (
-        ("flash_attn", flash_attn_varlen_func),
-        ("mamba_ssm", Mamba2),
-    ):
+    for name, value in (("flash_attn", flash_attn_varlen_func), ("mamba_ssm", Mamba2)):
         module = ModuleType(name)
         setattr(module, value.__name__, value)
         monkeypatch.setitem(sys.modules, name, module)

@@ -6,11 +6,7 @@ Tensors of the GPU have no values here, so an operation whose result the host ne
 import pytest
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import (
-    DynamicOutputShapeException,
-    FakeTensor,
-    FakeTensorMode,
-)
+from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensor, FakeTensorMode
 from torch.utils._pytree import tree_leaves
 
 from bload import BlockDataset, InputError, collate_blocks, from_dataset, make_plan

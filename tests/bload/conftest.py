@@ -1,10 +1,13 @@
-"""A source whose frames say where they come from, what batches hold of it, and short lengths."""
+"""A source whose frames say where they come from, a cell, a batch, and short lengths."""
 
 import os
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
+
+from bload import BlockLoader, from_dataset
 
 
 class NumberedSource:
@@ -17,6 +20,21 @@ class NumberedSource:
         positions = torch.arange(first, first + length)
         frames = torch.stack([torch.full_like(positions, sequence), positions], dim=1)
         return frames, [(sequence, first + i, os.getpid()) for i in range(length)]
+
+
+class Cell(nn.Module):
+    """A GRU of width 8, slot by slot."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.GRUCell(8, 8)
+
+    def init_state(self, inputs_BD):
+        return torch.zeros_like(inputs_BD)
+
+    def step(self, inputs_BD, state):
+        state = self.cell(inputs_BD, state)
+        return state, state
 
 
 def rows_of(batches) -> list[list[list[int]]]:
@@ -39,3 +57,11 @@ def numbered_source():
 def small_lengths():
     """Forty sequences of 1 to 12 frames."""
     return np.random.default_rng(7).integers(1, 13, size=40)
+
+
+@pytest.fixture
+def batch():
+    """|a a a b b|c c c c .|, or in another order, of width 8."""
+    source = from_dataset([torch.randn(count, 8) for count in (3, 2, 4)], length=len)
+    (batch,) = BlockLoader(source, t_max=5, batch_slots=10)
+    return batch

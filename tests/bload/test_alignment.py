@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from bload import PACKERS, BlockLoader, InputError, from_dataset, lower_bound, make_plan, walk
-from tests.bload.test_forms import Cell
+from tests.bload.conftest import Cell
 
 LENGTHS = np.random.default_rng(0).integers(1, 90, 200)
 

@@ -8,14 +8,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from bload import (
-    BlockDataset,
-    BlockLoader,
-    BlockSample,
-    BlockSampler,
-    collate_blocks,
-    make_plan,
-)
+from bload import BlockDataset, BlockLoader, BlockSample, BlockSampler, collate_blocks, make_plan
 from bload.batch.segments import Segments
 from bload.packing.plan import Block, filler_block
 

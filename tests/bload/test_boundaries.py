@@ -5,6 +5,7 @@ B blocks, T slots, S segments, W width, H heads.
 
 import inspect
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -52,22 +53,6 @@ def by_hand(batch):
             yield b, slot, int(valid_T[slot:end].sum())
 
 
-def test_the_picture_in_the_module_docstring():
-    tokens = [torch.tensor([10, 11, 12]), torch.tensor([20, 21])]
-    source = from_dataset(tokens, [3, 2])
-    (batch,) = BlockLoader(source, "bload", t_max=6, seed=1)
-    first, second = (tokens[i].tolist() for i in batch.sequence_BT[0, [0, -2]])
-    n, m = len(first), len(second)
-    assert batch.segment_BT.tolist() == [[0] * n + [1] * m + [-1]]
-    assert batch.segment_position_BT.tolist() == [[*range(n), *range(m), 0]]
-    assert batch.cu_seqlens.tolist() == [0, n, 5]
-    assert batch.seq_idx_BT.tolist() == [[0] * n + [1] * m + [2]]
-    assert batch.seq_idx_BT.dtype == batch.cu_seqlens.dtype == torch.int32
-    assert batch.max_seqlen == 3
-    shifted = batch.next_tokens(batch.inputs_BT)
-    assert shifted.tolist() == [[*first[1:], -100, *second[1:], -100, -100]]
-
-
 def alone_and_packed(sequences, batch, model, packed):
     """Outputs and gradients of `model` on each sequence alone, and of `packed` on the batch."""
     inputs = [one.clone().requires_grad_() for one in sequences]
@@ -112,23 +97,23 @@ def heads(values):
     return two, two * 0.5, two + 1
 
 
+def attend(values, **options):
+    """Attention of the heads, joined again."""
+    outputs = scaled_dot_product_attention(*heads(values), **options)
+    return outputs.transpose(-2, -3).flatten(-2)
+
+
 @pytest.mark.parametrize("causal", [True, False])
 def test_attention_under_the_mask_sees_each_sequence_alone(sequences, batch, causal):
-    def alone(one):
-        return scaled_dot_product_attention(*heads(one), is_causal=causal).mT.flatten(-3, -2).mT
-
     def packed(values_BT):
-        mask_BTT = batch.attention_mask(causal)
-        outputs = scaled_dot_product_attention(*heads(values_BT), attn_mask=mask_BTT)
-        mask = batch.block_mask(causal)
-        flexible = flex_attention(
-            *heads(values_BT.detach()), block_mask=mask
-        )  # no gradient on CPUs
-        torch.testing.assert_close(flexible, outputs)
-        assert outputs.isfinite().all()
-        return outputs.mT.flatten(-3, -2).mT
+        outputs_BT = attend(values_BT, attn_mask=batch.attention_mask(causal))
+        parts = heads(values_BT.detach())  # this has no gradient on CPUs
+        flexible = flex_attention(*parts, block_mask=batch.block_mask(causal))
+        torch.testing.assert_close(flexible.transpose(-2, -3).flatten(-2), outputs_BT)
+        assert outputs_BT.isfinite().all()
+        return outputs_BT
 
-    alone_and_packed(sequences, batch, alone, packed)
+    alone_and_packed(sequences, batch, partial(attend, is_causal=causal), packed)
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -165,20 +150,12 @@ def test_arguments_for_varlen_kernels_say_where_each_sequence_is(sequences, batc
         values_V = values_BT[batch.valid_BT]
         bounds = arguments["cu_seq_q"].tolist()
         assert max(np.diff(bounds)) == arguments["max_q"] == arguments["max_k"]
-        pieces = [
-            scaled_dot_product_attention(*heads(values_V[low:high])).mT.flatten(-3, -2).mT
-            for low, high in pairwise(bounds)
-        ]
+        pieces = [attend(values_V[low:high]) for low, high in pairwise(bounds)]
         outputs_BT = torch.zeros_like(values_BT)
         outputs_BT[batch.valid_BT] = torch.cat(pieces)
         return outputs_BT
 
-    alone_and_packed(
-        sequences,
-        batch,
-        lambda one: scaled_dot_product_attention(*heads(one)).mT.flatten(-3, -2).mT,
-        packed,
-    )
+    alone_and_packed(sequences, batch, attend, packed)
     varlen = pytest.importorskip("torch.nn.attention.varlen")
     assert {*batch.varlen()} <= {*inspect.signature(varlen.varlen_attn).parameters}
     flash = batch.flash_attn()
@@ -207,25 +184,20 @@ def test_packed_parameters_of_megatron_say_where_each_sequence_is(sequences, bat
         values_N = values_BT.flatten(0, 1)
         outputs_N = torch.zeros_like(values_N)
         for low, count in zip(padded, lengths, strict=False):
-            piece = heads(values_N[low : low + count])
-            outputs_N[low : low + count] = attend(piece)
+            outputs_N[low : low + count] = attend(values_N[low : low + count])
         return outputs_N.view_as(values_BT)
 
-    alone_and_packed(sequences, batch, lambda one: attend(heads(one)), packed)
-
-
-def attend(queries_keys_values):
-    return scaled_dot_product_attention(*queries_keys_values).transpose(-2, -3).flatten(-2)
+    alone_and_packed(sequences, batch, attend, packed)
 
 
 @pytest.mark.filterwarnings("ignore:.*nested tensors")
 def test_jagged_attention_sees_each_sequence_alone_and_a_filler_runs(sequences, batch):
     def packed(values_BT, batch=batch):
         outputs_BT = torch.zeros_like(values_BT)
-        outputs_BT[batch.valid_BT] = attend(heads(batch.jagged(values_BT))).values()
+        outputs_BT[batch.valid_BT] = attend(batch.jagged(values_BT)).values()
         return outputs_BT
 
-    alone_and_packed(sequences, batch, lambda one: attend(heads(one)), packed)
+    alone_and_packed(sequences, batch, attend, packed)
     *_, filler = BlockLoader(from_dataset(sequences, LENGTHS), t_max=10, rank=5, world_size=6)
     values_BT = filler.inputs_BT.requires_grad_()
     outputs_BT = packed(values_BT, filler)

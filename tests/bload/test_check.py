@@ -10,21 +10,13 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn.functional import scaled_dot_product_attention
 
 from bload import Batch, BlockLoader, InputError, check_boundaries, from_dataset, walk
+from tests.bload.conftest import Cell
 
 torch.manual_seed(0)
 GRU = nn.GRU(8, 8, batch_first=True)
-CELL, LINEAR = nn.GRUCell(8, 8), nn.Linear(8, 8)
+CELL, LINEAR = Cell(), nn.Linear(8, 8)
 CONVOLUTION = nn.Conv1d(8, 8, 3, padding=1)
 EMBEDDING = nn.Embedding(100, 8)
-
-
-class Cell(nn.Module):
-    def init_state(self, inputs):
-        return torch.zeros(len(inputs), 8)
-
-    def step(self, inputs, state):
-        state = CELL(inputs, state)
-        return state, state
 
 
 class Dropout(nn.Module):
@@ -61,7 +53,7 @@ def leaks_backward(batch):
 
 RIGHT = {
     "a GRU by to_packed": by_packed,
-    "a cell by walk": lambda batch: walk(Cell(), batch.inputs_BT, batch.start_BT)[0],
+    "a cell by walk": lambda batch: walk(CELL, batch.inputs_BT, batch.start_BT)[0],
     "attention under a mask": lambda batch: attention(batch.inputs_BT, batch.attention_mask()),
     "the same in bfloat16": in_bfloat16,
     "a result a sequence": lambda batch: batch.last(by_packed(batch)),
@@ -76,14 +68,6 @@ WRONG = {
     "as little as in a new BERT": lambda batch: batch.inputs_BT + 0.005 * convolution(batch),
     "the gradient alone": leaks_backward,
 }
-
-
-@pytest.fixture
-def batch():
-    """|a a a b b|c c c c .|, or in another order"""
-    source = from_dataset([torch.randn(count, 8) for count in (3, 2, 4)], length=len)
-    (batch,) = BlockLoader(source, t_max=5, batch_slots=10)
-    return batch
 
 
 @pytest.mark.parametrize("model", RIGHT.values(), ids=RIGHT)
@@ -121,7 +105,7 @@ def test_a_state_goes_on_in_the_segment_that_it_belongs_to_alone():
     state = torch.randn(1, 8)
 
     def carried(batch: Batch, state):
-        return walk(Cell(), batch.inputs_BT, batch.start_BT, state)[0]
+        return walk(CELL, batch.inputs_BT, batch.start_BT, state)[0]
 
     def never_cleared(batch: Batch, state):
         return batch.inputs_BT + state[:, None]
@@ -232,7 +216,7 @@ def test_nan_on_padding_does_not_count_and_a_tolerance_of_zero_is_one(batch):
 def test_a_module_of_torch_itself_is_refused_with_what_to_give(batch):
     with pytest.raises(InputError, match=r"a GRU does not take a batch; .*batch\.to_packed"):
         check_boundaries(GRU, batch)
-    for part in (GRU, CELL):
+    for part in (GRU, CELL.cell):
         with pytest.raises(InputError, match=r"init_state and step, and GRU.* lacks"):
             walk(part, batch.inputs_BT, batch.start_BT)
 

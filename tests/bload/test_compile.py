@@ -7,22 +7,9 @@ from torch import nn
 from torch._dynamo.testing import CompileCounterWithBackend
 
 from bload import BlockLoader, WalkOrder, from_dataset, walk
+from tests.bload.conftest import Cell
 
 pytest.importorskip("torch", minversion="2.11")  # 2.6 does not trace walk
-
-
-class Cell(nn.Module):
-    def __init__(self):
-        super().__init__()
-        torch.manual_seed(0)
-        self.cell = nn.GRUCell(8, 8).double()
-
-    def init_state(self, inputs):
-        return inputs.new_zeros(len(inputs), 8)
-
-    def step(self, inputs, state):
-        state = self.cell(inputs, state)
-        return state * 2, state
 
 
 class Packed(nn.Module):
@@ -59,7 +46,7 @@ def gradients(outputs, module):
 
 
 def test_a_walk_by_slots_is_one_graph_and_with_an_order_one_a_batch(batches):
-    cell, counter = Cell(), CompileCounterWithBackend("eager")
+    cell, counter = Cell().double(), CompileCounterWithBackend("eager")
 
     @torch.compile(fullgraph=True, backend=counter)
     def outputs(batch, by):

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -166,10 +167,7 @@ def test_distributed_checkpoints_of_four_ranks_are_loaded_by_three(tmp_path):
     for size, work in ((4, (save_after, 5)), (3, (load_and_finish,))):
         folder = tmp_path / str(size)
         folder.mkdir()
-        ranks = SeveralRanks(folder, size)
-        try:
+        with closing(SeveralRanks(folder, size)) as ranks:
             for part in ranks.run(*work, tmp_path / "dcp"):
                 seen += part
-        finally:
-            ranks.close()
     assert sorted(seen) == [*range(len(LENGTHS))]

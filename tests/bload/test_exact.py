@@ -9,7 +9,7 @@ from bload.packing.decreasing import best_fit_decreasing
 from bload.packing.fewest import MAX_PIECES, fewest_blocks
 from bload.packing.recipes import whole_recipes
 from bload.packing.rounds import full_blocks
-from bload.packing.squeeze import BulkRandom, fullest_subset, squeeze
+from bload.packing.squeeze import fullest_subset
 
 
 def lognormal(number, seed=0):
@@ -71,24 +71,6 @@ def test_lengths_of_a_heavy_tail_reach_the_bound_at_random():
     assert [plan.blocks for plan in plans] == [plans[0].lower_bound] * 2
     assert partner_information(plans) < 0.02
     assert repeat_share(*plans) < 0.001
-
-
-def test_squeezing_stops_at_the_bound_or_when_the_work_is_done():
-    looked_up = []
-
-    class Sizes(list):
-        def __getitem__(self, piece):
-            looked_up.append(piece)
-            return super().__getitem__(piece)
-
-    alone = [[piece] for piece in range(40)]
-    for size, bound, least in ([3] * 40, 12, 14), ([2] * 40, 8, 8):
-        found = squeeze(alone, Sizes(size), 10, bound, BulkRandom(np.random.default_rng(0)), 2_000)
-        assert sorted(piece for block in found for piece in block) == [*range(40)]
-        assert len(found) == least
-        assert len(looked_up) < 3 * 2_000
-        looked_up.clear()
-    assert len(squeeze(alone, [3] * 40, 10, 14, BulkRandom(np.random.default_rng(0)), 0)) == 40
 
 
 def test_best_fit_decreasing_on_counts_is_the_rule_one_piece_at_a_time():

@@ -6,23 +6,11 @@ import pytest
 import torch
 from torch import nn
 
-from bload import BlockLoader, InputError, find_form, from_dataset
+from bload import InputError, find_form
+from tests.bload.conftest import Cell
 
 ENCODER = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.5, batch_first=True)
 MASK = "~batch.attention_mask(False).expand(-1, {}, -1, -1).flatten(0, 1)"
-
-
-class Cell(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.cell = nn.GRUCell(8, 8)
-
-    def init_state(self, inputs_BD):
-        return torch.zeros_like(inputs_BD)
-
-    def step(self, inputs_BD, state):
-        state = self.cell(inputs_BD, state)
-        return state, state
 
 
 class Counter(nn.Module):
@@ -59,13 +47,6 @@ FORMS = {
         'model(batch.inputs_BT)  # in batches of packer="single"',
     ),
 }
-
-
-@pytest.fixture
-def batch():
-    source = from_dataset([torch.randn(count, 8) for count in (3, 2, 4)], length=len)
-    (batch,) = BlockLoader(source, t_max=5, batch_slots=10)
-    return batch
 
 
 @pytest.mark.parametrize("copy", [True, False])

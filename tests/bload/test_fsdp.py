@@ -13,7 +13,7 @@ from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, 
 from torch.nn.functional import cross_entropy
 
 from bload import BlockLoader, from_dataset, mean_loss
-from tests.several_ranks import SeveralRanks
+from tests.several_ranks import start_ranks
 
 pytest.importorskip("torch", minversion="2.11")  # 2.6 shards on GPUs alone
 LENGTHS = [3, 5, 2, 9, 1, 4, 9, 7, 6, 8, 4]
@@ -23,9 +23,7 @@ LENGTHS = [3, 5, 2, 9, 1, 4, 9, 7, 6, 8, 4]
 @pytest.fixture(scope="module", params=[2, 4])
 def ranks(request, tmp_path_factory):
     """Two and four ranks in a process group."""
-    ranks = SeveralRanks(tmp_path_factory.mktemp("ranks"), request.param)
-    yield ranks
-    ranks.close()
+    yield from start_ranks(tmp_path_factory.mktemp("ranks"), request.param)
 
 
 def source():

@@ -72,9 +72,7 @@ def test_plans_need_no_torch():
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory):
     """An environment with the wheel."""
-    environment = Environment(tmp_path_factory.mktemp("installed"))
-    environment.install("--no-deps", wheel)
-    return environment
+    return Environment(tmp_path_factory.mktemp("installed"), wheel)
 
 
 @pytest.mark.slow
@@ -134,9 +132,7 @@ def test_examples_run_from_any_folder_with_what_requirements_txt_installs(checko
 
 @pytest.mark.slow
 def test_datasets_of_hugging_face_work_beside_the_library(wheel, tmp_path):
-    environment = Environment(tmp_path / "environment")
-    environment.install("--no-deps", wheel)
-    environment.install("datasets>=4,<6")
+    environment = Environment(tmp_path / "environment", wheel, "datasets>=4,<6")
     script = """
 import torch
 from datasets import Dataset

@@ -1,6 +1,5 @@
 """Passes over a loader: which epoch each is, what moves it, and what its batches know."""
 
-import json
 import weakref
 from itertools import islice
 from types import SimpleNamespace
@@ -60,21 +59,6 @@ def test_an_epoch_of_one_step_is_a_pass_as_soon_as_its_batch_is_there():
     next(iter(loader))
     next(iter(loader))
     assert loader.epoch == 1
-
-
-def test_a_loaded_end_of_an_epoch_leaves_the_epochs_after_it():
-    epochs, done = epochs_of(4), loader_of()
-    list(done)
-    state = json.loads(json.dumps(done.state_dict()))
-    with_set_epoch, without = loader_of(), loader_of()
-    with_set_epoch.load_state_dict(state)
-    without.load_state_dict(state)
-    trained = []
-    for epoch in range(with_set_epoch.epoch, 3):
-        with_set_epoch.set_epoch(epoch)
-        trained += sequences_of(with_set_epoch)
-    assert trained == epochs[1] + epochs[2]
-    assert [sequences_of(without) for _ in range(3)] == [[], epochs[1], epochs[2]]
 
 
 @pytest.mark.parametrize("workers", [0, 1])

@@ -9,7 +9,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
 from bload import BlockLoader, InputError, from_dataset, mean_loss, unpack
-from tests.several_ranks import SeveralRanks
+from tests.several_ranks import start_ranks
 
 LENGTHS = [3, 5, 2, 9, 1, 4, 9]
 CLASSES = 4
@@ -18,9 +18,7 @@ CLASSES = 4
 @pytest.fixture(scope="module", params=[1, 2, 3])
 def ranks(request, tmp_path_factory):
     """One, two and three ranks in a process group."""
-    ranks = SeveralRanks(tmp_path_factory.mktemp("ranks"), request.param)
-    yield ranks
-    ranks.close()
+    yield from start_ranks(tmp_path_factory.mktemp("ranks"), request.param)
 
 
 def source():

@@ -395,10 +395,7 @@ def test_pandas_objects_are_read_by_position():
     groups = [
         pd.DataFrame({"x": one[:, 0], "y": one[:, 0] / 2}, label[:1] * len(one)) for one in arrays
     ]
-    for dataset, length, options in (
-        (table["x"], table["n"], {}),
-        (table, "n", {"inputs": "x"}),
-    ):
+    for dataset, length, options in ((table["x"], table["n"], {}), (table, "n", {"inputs": "x"})):
         for batch in batches(from_dataset(dataset, length, **options)):
             assert (batch.inputs_BT[..., 0] == batch.sequence_BT.clamp(0)).all()
     for batch in batches(from_dataset(groups, len, inputs="x", targets="y")):

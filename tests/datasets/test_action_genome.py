@@ -6,8 +6,10 @@ import torch
 
 from bload.errors import InputError
 from datasets.action_genome import ActionGenome
+from datasets.annotations.read import PERSONS_FILE
 from datasets.synthetic import write_scripts
 from datasets.synthetic.world import SPLITS
+from tests.datasets.annotations.making import edit
 from tests.datasets.box_root import write_box_root
 
 
@@ -77,10 +79,7 @@ def test_the_union_box_of_a_video_is_the_box_around_all_its_boxes(small_root):
 
 def test_a_video_whose_frames_differ_in_size_is_refused(tmp_path):
     root = write_box_root(tmp_path / "root", {"A.mp4": ((40, 24), [(1, 1, 9, 9)] * 4)})
-    path = root / "annotations" / "person_bbox.pkl"
-    person_of = pickle.loads(path.read_bytes())
-    person_of["A.mp4/000007.png"]["bbox_size"] = (24, 40)
-    path.write_bytes(pickle.dumps(person_of))
+    edit(root, lambda value: value["A.mp4/000007.png"].update(bbox_size=(24, 40)), PERSONS_FILE)
     with pytest.raises(InputError, match=r"A.mp4/000007.png in 24 x 40 instead of 40 x 24"):
         ActionGenome(root, "train", (24, 40))
 

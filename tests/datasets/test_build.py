@@ -6,12 +6,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from bload.errors import InputError
-from datasets.build import (
-    build_letterbox,
-    build_source,
-    build_yardsticks,
-    saved_config,
-)
+from datasets.build import build_letterbox, build_source, build_yardsticks, saved_config
 from datasets.config import AugmentConfig, DatasetConfig, SyntheticConfig
 from datasets.synthetic import World
 from tests.datasets.conftest import SMALL

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.installation import ROOT, run
+from tests.installation import ROOT, run, torchrun
 
 FIGURES = {
     "text": (r"([\d.]+) bits per byte before, ([\d.]+) after", 5.0),
@@ -38,6 +38,6 @@ def check(name: str, said: str, ranks: int, folder: Path) -> None:
     ("name", "ranks"), [("text", 2), ("transformer", 1), ("events", 1), ("audio", 2)]
 )
 def test_an_example_learns_on_one_rank_or_two_as_it_is(name, ranks, tmp_path):
-    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}"]
-    command = [sys.executable, *(launcher if ranks > 1 else []), ROOT / "examples" / f"{name}.py"]
+    launcher = torchrun(ranks) if ranks > 1 else []
+    command = [sys.executable, *launcher, ROOT / "examples" / f"{name}.py"]
     check(name, run(command, cwd=tmp_path, more={"PYTHONPATH": str(ROOT)}), ranks, tmp_path)

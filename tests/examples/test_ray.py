@@ -17,9 +17,8 @@ EPOCHS, STOP = 8, 11
 @pytest.mark.slow
 @pytest.mark.dist
 def test_without_one_of_two_nodes_every_sequence_is_trained_once(wheel, tmp_path):
-    environment = Environment(tmp_path / "environment")
-    environment.install("-r", FOLDER / "requirements-ray.txt")
-    environment.install("--no-deps", wheel)
+    requirements = "-r", FOLDER / "requirements-ray.txt"
+    environment = Environment(tmp_path / "environment", wheel, *requirements)
     program = Path(__file__).with_name("in_ray.py")
     soon = {"RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "20"}  # the default is 60 s
     arguments = FOLDER / "with_ray.py", tmp_path, str(STOP)

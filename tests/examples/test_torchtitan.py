@@ -6,7 +6,7 @@ from string import ascii_lowercase
 import pytest
 
 from bload import BlockSampler
-from tests.installation import ROOT, Environment
+from tests.installation import ROOT, Environment, torchrun
 
 FOLDER = ROOT / "examples/trainers"
 LETTERS = {letter: n for n, letter in enumerate("_" + ascii_lowercase)}  # padding is 0
@@ -23,9 +23,8 @@ ARGUMENTS = f"""--module=with_torchtitan --config=debug_model --hf_assets_path=.
 @pytest.mark.dist
 def test_torchtitan_trains_each_text_alone_and_once_and_resumes_exactly(wheel, tmp_path):
     """In the first step, the program compares outputs with those of each text alone."""
-    environment = Environment(tmp_path / "environment")
-    environment.install("-r", FOLDER / "requirements-torchtitan.txt")
-    environment.install("--no-deps", wheel)
+    requirements = "-r", FOLDER / "requirements-torchtitan.txt"
+    environment = Environment(tmp_path / "environment", wheel, *requirements)
     (tmp_path / "texts").mkdir()
     lines = [json.dumps({"text": "".join([*LETTERS][n] for n in text)}) for text in TEXTS]
     (tmp_path / "texts/texts.jsonl").write_text("\n".join(lines))
@@ -34,14 +33,9 @@ def test_torchtitan_trains_each_text_alone_and_once_and_resumes_exactly(wheel, t
 
     def run(name, more):
         """Return the texts of each step and rank, and what torchtitan logs then."""
-        launch = "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"
         program = ROOT / "tests/examples/in_torchtitan.py", name, *ARGUMENTS.split(), *more.split()
-        environment.run(
-            *launch,
-            *program,
-            cwd=tmp_path,
-            more={"PYTHONPATH": str(FOLDER), "HF_HOME": str(tmp_path)},
-        )
+        paths = {"PYTHONPATH": str(FOLDER), "HF_HOME": str(tmp_path)}
+        environment.run(*torchrun(2), *program, cwd=tmp_path, more=paths)
         files = [(tmp_path / f"{name}.{rank}").read_text().splitlines() for rank in (0, 1)]
         lines = list(zip(*([*map(json.loads, file)] for file in files), strict=True))
         return list(zip(lines[::2], lines[1::2], strict=True))

@@ -4,6 +4,7 @@ import json
 import runpy
 from collections import Counter
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from bload import BlockSampler
-from tests.installation import ROOT, Environment
+from tests.installation import ROOT, Environment, torchrun
 
 FOLDER = ROOT / "examples/trainers"
 TRAINERS = {
@@ -32,9 +33,8 @@ slow = [pytest.mark.slow, pytest.mark.dist]
 
 @pytest.mark.slow
 def test_layers_of_other_libraries_see_each_sequence_alone(wheel, tmp_path):
-    environment = Environment(tmp_path / "environment")
-    environment.install("mambapy", "minGRU-pytorch", "torchrl", "x-transformers")
-    environment.install("--no-deps", wheel)
+    requirements = "mambapy", "minGRU-pytorch", "torchrl", "x-transformers"
+    environment = Environment(tmp_path / "environment", wheel, *requirements)
     environment.run(ROOT / "tests/examples/layers_of_libraries.py", cwd=tmp_path)
 
 
@@ -50,11 +50,9 @@ class Run:
 
 @pytest.fixture(scope="module")
 def environment(wheel, tmp_path_factory):
-    made = Environment(tmp_path_factory.mktemp("trainers") / "environment")
     files = [("-r", FOLDER / f"requirements-{name}.txt") for name in TRAINERS]
-    made.install(*(argument for file in files for argument in file))
-    made.install("--no-deps", wheel)
-    return made
+    folder = tmp_path_factory.mktemp("trainers") / "environment"
+    return Environment(folder, wheel, *chain.from_iterable(files))
 
 
 @pytest.fixture(scope="module", params=TRAINERS)
@@ -171,8 +169,7 @@ class TestTrainer:
 @pytest.mark.dist
 def test_trainers_validate_test_predict_and_train_in_half_precision(environment, tmp_path):
     program = Path(__file__).with_name("other_ways.py")
-    ranks = "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"
-    assert environment.run(*ranks, program, cwd=tmp_path).count("seen") == 2
+    assert environment.run(*torchrun(2), program, cwd=tmp_path).count("seen") == 2
     assert "seen" in environment.run(program, cwd=tmp_path)
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.installation import ROOT, Environment
+from tests.installation import ROOT, Environment, torchrun
 
 HERE = ROOT / "tests/examples"
 FOLDER = ROOT / "examples/trainers"
@@ -11,10 +11,8 @@ FOLDER = ROOT / "examples/trainers"
 
 @pytest.fixture(scope="module")
 def environment(wheel, tmp_path_factory):
-    made = Environment(tmp_path_factory.mktemp("transformers") / "environment")
-    made.install("-r", FOLDER / "requirements-transformers.txt")
-    made.install("--no-deps", wheel)
-    return made
+    folder = tmp_path_factory.mktemp("transformers") / "environment"
+    return Environment(folder, wheel, "-r", FOLDER / "requirements-transformers.txt")
 
 
 @pytest.mark.slow
@@ -31,9 +29,8 @@ def test_fourteen_architectures_are_called_in_the_form_that_each_obeys(environme
 @pytest.mark.dist
 def test_two_ranks_equal_one_that_accumulates_and_a_killed_run_goes_on(environment, tmp_path):
     def train(ranks, folder, *arguments, fails=False):
-        on = "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}"
-        program = HERE / "trained_by_transformers.py"
-        environment.run(*on, program, tmp_path / folder, *arguments, cwd=tmp_path, fails=fails)
+        command = *torchrun(ranks), HERE / "trained_by_transformers.py", tmp_path / folder
+        environment.run(*command, *arguments, cwd=tmp_path, fails=fails)
 
     train(1, "one", "2")
     train(2, "two", "1")

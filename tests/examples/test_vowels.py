@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.installation import ROOT, run
+from tests.installation import ROOT, run, torchrun
 
 
 @pytest.fixture(scope="module")
@@ -20,8 +20,7 @@ def wheel(tmp_path_factory):
 
 @pytest.mark.slow
 def test_speakers_are_told_apart(wheel):
-    launcher = ["-m", "torch.distributed.run", "--nproc_per_node=2"]
-    command = [sys.executable, *launcher, "examples/vowels.py", wheel, "blocks"]
+    command = [sys.executable, *torchrun(2), "examples/vowels.py", wheel, "blocks"]
     said = run(command, cwd=ROOT, more={"PYTHONPATH": str(ROOT)})
     (right,) = re.findall(r"blocks: ([\d.]+) % right", said)
     assert float(right) > 90  # seeds reach 91.9 to 95.4, published are 94.1 and 96.2

@@ -1,6 +1,5 @@
 """Benchmarks: every quick form makes its tables, and what they compare with is right."""
 
-import os
 import subprocess
 import sys
 from importlib import import_module
@@ -12,6 +11,7 @@ from experiments.benchmarks import packing, scaling
 from experiments.benchmarks.__main__ import ALL, NAMES, changed_since, main
 from experiments.benchmarks.gpu import make_gpu_job
 from experiments.study import DOCS, ROOT
+from tests.installation import run
 from training.config import compose_job
 
 ALONE = """
@@ -44,8 +44,8 @@ def test_the_quick_form_makes_every_table_and_writes_no_page(name, folder, monke
 
 def test_tables_are_stale_if_what_they_time_has_changed(tmp_path):
     def git(*words):
-        run = ["git", "-c", "user.name=a", "-c", "user.email=a@b", *words]
-        return subprocess.run(run, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+        line = ["git", "-c", "user.name=a", "-c", "user.email=a@b", *words]
+        return subprocess.run(line, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
 
     git("init")
     for name in ("timed.py", "other.py"):
@@ -86,9 +86,7 @@ def test_the_job_on_a_card_is_that_of_train_py():
 
 @pytest.mark.slow
 def test_the_gpu_benchmark_is_rehearsed_without_hydra_and_wandb(folder):
-    around = os.environ | {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
     command = [sys.executable, "-c", ALONE, "gpu", "--quick"]
-    done = subprocess.run(command, cwd=folder, env=around, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("| bload_exact |") == 1
+    more = {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
+    assert run(command, cwd=folder, more=more).count("| bload_exact |") == 1
     assert (folder / "runs/benchmarks_quick/gpu.csv").exists()

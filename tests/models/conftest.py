@@ -15,6 +15,7 @@ from datasets.annotations.targets import FrameTargets
 from models import DDS, Criterion, build_model, counts, to_tensors
 from models.config import ModelConfig
 from models.execution import Execution
+from models.frames import Frames
 from models.outputs import Outputs
 
 SIDE = 32
@@ -101,6 +102,17 @@ def random_outputs(seed: int, *shape: int) -> Outputs:
         union_boxes_LBTN4=normal(4).sigmoid().requires_grad_(),
         relation_logits_LBTNR=normal(26).requires_grad_(),
     )
+
+
+def random_frames(blocks: Sequence[Sequence[int]], slots: int, seed: int = 2) -> Frames:
+    """Random pictures of blocks, each given by the lengths of its videos."""
+    start_BT, valid_BT = torch.zeros(2, len(blocks), slots, dtype=torch.bool)
+    for row, lengths in enumerate(blocks):
+        valid_BT[row, : sum(lengths)] = True
+        start_BT[row, np.cumsum([0, *lengths])[:-1]] = True
+    draw = torch.Generator().manual_seed(seed)
+    frames_BTCHW = torch.randint(0, 256, (*start_BT.shape, 3, SIDE, SIDE), generator=draw).byte()
+    return Frames(frames_BTCHW, start_BT, valid_BT)
 
 
 def pack(

@@ -9,17 +9,12 @@ from models.execution import Execution
 from models.frames import Frames
 from models.temporal import TEMPORAL_PARTS
 from models.temporal.layers import walk_orders
-from tests.models.conftest import SIDE, gradients, loss_of, tiny
-
-VALID = [[1, 1, 1, 1, 0, 0], [1, 1, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0]]
-STARTS = [[1, 0, 0, 1, 0, 0], [1, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0]]
+from tests.models.conftest import gradients, loss_of, random_frames, tiny
 
 
 @pytest.fixture
 def frames():
-    draw = torch.Generator().manual_seed(2)
-    frames_BTCHW = torch.randint(0, 256, (3, 6, 3, SIDE, SIDE), generator=draw).byte()
-    return Frames(frames_BTCHW, torch.tensor(STARTS).bool(), torch.tensor(VALID).bool())
+    return random_frames([[3, 1], [2], []], slots=6)
 
 
 def outputs_and_gradients(model, frames, skips):

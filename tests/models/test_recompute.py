@@ -14,7 +14,7 @@ from models.config import share_of
 from models.cost import PER_FRAME, saved_bytes
 from models.frames import Frames
 from models.recompute import Offload, Recompute, offloaded
-from tests.models.conftest import SIDE, gradients, loss_of, tiny
+from tests.models.conftest import gradients, loss_of, random_frames, tiny
 from tests.models.live import Live
 
 FRAMES = 7
@@ -28,11 +28,8 @@ def chunks_of_three(monkeypatch):
 
 @pytest.fixture
 def frames():
-    draw = torch.Generator().manual_seed(2)
-    frames_BTCHW = torch.randint(0, 256, (1, FRAMES, 3, SIDE, SIDE), generator=draw).byte()
-    start_BT = torch.arange(FRAMES)[None] % 4 == 0
     extent_BT2 = torch.linspace(0.2, 1, 2 * FRAMES).view(1, FRAMES, 2)
-    return Frames(frames_BTCHW, start_BT, torch.ones_like(start_BT), extent_BT2)
+    return replace(random_frames([[4, 3]], FRAMES), extent_BT2=extent_BT2)
 
 
 def loss_and_gradients(model, frames, share=None, half=False):

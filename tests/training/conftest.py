@@ -8,7 +8,7 @@ import pytest
 
 import train
 from datasets.synthetic.writer import make_if_missing
-from tests.several_ranks import SeveralRanks
+from tests.several_ranks import SeveralRanks, start_ranks
 from tests.training.jobs import WORLD, one_rank, only_run, overrides
 from training import run as runs
 from training.config import TrainJob, compose_job
@@ -46,6 +46,12 @@ def config(command_line: Callable[..., list[str]]) -> Callable[..., TrainJob]:
 
 
 @pytest.fixture(scope="session")
+def small_job(data_root: Path, tmp_path_factory: pytest.TempPathFactory) -> TrainJob:
+    """The same job without more overrides; only to be read."""
+    return compose_job("train", overrides(data_root, tmp_path_factory.mktemp("runs")))
+
+
+@pytest.fixture(scope="session")
 def finished(data_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run of one epoch; only to be read."""
     runs = tmp_path_factory.mktemp("finished")
@@ -56,6 +62,4 @@ def finished(data_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def four_ranks(tmp_path: Path) -> Iterator[SeveralRanks]:
-    ranks = SeveralRanks(tmp_path, 4)
-    yield ranks
-    ranks.close()
+    yield from start_ranks(tmp_path, 4)

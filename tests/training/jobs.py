@@ -2,19 +2,22 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import pytest
 import torch
 from torch.utils._pytree import tree_flatten
 
+import eval as evaluation
+import train
 from datasets.synthetic import World
 from training import run as runs
-from training.config import TrainJob
+from training.config import TrainJob, compose_job
 from training.ranks import Ranks
-from training.step import Position, train_step
+from training.step import Position, StepFigures, train_step
 
 REPOSITORY = Path(__file__).parents[2]
 PAGELESS = str(Path(__file__).with_name("pageless.py"))
@@ -44,6 +47,11 @@ def overrides(root: Path, runs: Path, *more: str) -> list[str]:
 
 def one_rank() -> Ranks:
     return Ranks(0, 1, torch.device("cpu"))
+
+
+def evaluate(*lines: str) -> None:
+    """Evaluate as a command line says, on one CPU."""
+    evaluation.evaluate_all(compose_job("eval", ["device=cpu", "workers=0", *lines]), one_rank())
 
 
 def only_run(runs: Path) -> Path:
@@ -91,14 +99,25 @@ def open_and_leave(cfg: TrainJob) -> None:
         pass
 
 
-@contextmanager
-def interrupted(at: tuple[int, int]) -> Iterator[None]:
-    """Stop training by Ctrl-C just before the step ``(epoch, step)`` is taken."""
+def train_until(ranks: Ranks, cfg: TrainJob, at: tuple[int, int] | None = None) -> None:
+    """Train to the end, or stop by Ctrl-C just before the step ``(epoch, step)`` is taken."""
 
-    def stop_there(training: Any, batches: Any, position: Position, memory: Any) -> Any:
+    def step_or_stop(training: Any, batches: Any, position: Position, memory: Any) -> Any:
         if position[:2] == at:
             raise KeyboardInterrupt
         return train_step(training, batches, position, memory)
 
-    with mock.patch.object(runs, "train_step", stop_there):
-        yield
+    stop = pytest.raises(KeyboardInterrupt) if at else nullcontext()
+    with mock.patch.object(runs, "train_step", step_or_stop), stop:
+        train.train(cfg, ranks)
+
+
+def take_steps(cfg: TrainJob, ranks: Ranks) -> Iterator[StepFigures]:
+    """Take the steps of all epochs as train.py does, without a folder or an evaluation."""
+    data = runs.open_data(cfg, ranks)
+    training, loader = runs.open_training(cfg, ranks, data), data.loader
+    for epoch in range(cfg.train.epochs):
+        loader.set_epoch(epoch)
+        for batches in loader.by_step():
+            position = Position(epoch, loader.step - 1, epoch + loader.step / loader.steps)
+            yield train_step(training, batches, position)[0]

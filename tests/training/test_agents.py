@@ -92,11 +92,7 @@ def program(request, command_line):
 
 @pytest.mark.parametrize(
     ("program", "victim", "agent"),
-    [
-        ("train.py", "rank", 1),
-        ("ddp.py", "agent", 0),
-        ("train.py", "agent", 1),
-    ],
+    [("train.py", "rank", 1), ("ddp.py", "agent", 0), ("train.py", "agent", 1)],
     indirect=["program"],
 )
 def test_what_is_killed_starts_again_and_ends_as_one_undisturbed_agent(

@@ -137,11 +137,7 @@ def test_the_docs_quote_values_as_hydra_reads_them():
 def test_slots_become_the_nearest_whole_number_of_epochs():
     job = compose_job("train", ["train.epochs=5", "train.warmup_epochs=1"]).train
     assert job.with_epochs_for_slots(100) is job
-    for slots, per_epoch, epochs in (
-        (116_360, 10_032, 12),
-        (116_360, 23_220, 5),
-        (1, 86_000, 1),
-    ):
+    for slots, per_epoch, epochs in ((116_360, 10_032, 12), (116_360, 23_220, 5), (1, 86_000, 1)):
         equal = TrainConfig(**{**asdict(job), "slots": slots}).with_epochs_for_slots(per_epoch)
         assert (equal.epochs, equal.warmup_epochs) == (epochs, epochs / 5)
 

@@ -9,10 +9,9 @@ import pytest
 
 import eval as evaluation
 from bload.errors import InputError
-from tests.training.jobs import checkpoint, one_rank
+from tests.training.jobs import checkpoint, evaluate
 from training import data
 from training.checkpoint import find_checkpoints, serialise, short_name
-from training.config import compose_job
 
 
 def found(folder):
@@ -68,9 +67,9 @@ def type_eval(capsys):
     """Evaluate as a command line says; give the error, if any, and what was printed."""
 
     def type_and_read(*arguments):
-        cfg, error = compose_job("eval", ["device=cpu", "workers=0", *arguments]), None
+        error = None
         try:
-            evaluation.evaluate_all(cfg, one_rank())
+            evaluate(*arguments)
         except InputError as raised:
             error = raised
         return error, capsys.readouterr().out
@@ -116,10 +115,8 @@ def test_one_that_cannot_be_read_is_reported_and_the_others_go_on(type_eval, fin
 def test_a_file_that_cannot_be_written_is_reported_before_the_work(finished, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for key, path in (("out", "nowhere/file"), ("relations", "nowhere/file"), ("out", "pipe")):
-        lines = [f"checkpoint={finished}", f"{key}={tmp_path / path}"]
-        cfg = compose_job("eval", lines)
         with pytest.raises(InputError, match="cannot be written; name a file in a folder that"):
-            evaluation.evaluate_all(cfg, one_rank())
+            evaluate(f"checkpoint={finished}", f"{key}={tmp_path / path}")
 
 
 def test_pictures_are_drawn_beside_the_checkpoint_or_where_asked(
@@ -132,7 +129,6 @@ def test_pictures_are_drawn_beside_the_checkpoint_or_where_asked(
     drawn = []
     monkeypatch.setattr(evaluation.Album, "draw", draw)
     for more in ([], [f"pictures_dir={tmp_path}"]):
-        lines = [f"checkpoint={finished}", "pictures=1", "device=cpu", "workers=0", *more]
-        evaluation.evaluate_all(compose_job("eval", lines), one_rank())
+        evaluate(f"checkpoint={finished}", "pictures=1", *more)
     frames = 43  # of the second of two videos
     assert drawn == [(finished / "pictures_last_final", frames), (tmp_path, frames)]

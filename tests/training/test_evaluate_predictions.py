@@ -5,7 +5,6 @@ import sys
 
 import pytest
 
-import eval as evaluation
 from bload.errors import InputError
 from datasets.annotations.read import read_annotations
 from datasets.scoring.__main__ import main, score
@@ -13,12 +12,10 @@ from datasets.scoring.prediction import FramePrediction
 from datasets.scoring.predictions_file import read_metadata, read_predictions, write_predictions
 from datasets.scoring.tables import relation_rows
 from tests.installation import run
-from tests.training.jobs import REPOSITORY, one_rank
-from tests.training.test_evaluate import seer_and_source
-from training.config import compose_job
+from tests.training.jobs import REPOSITORY, evaluate, one_rank
+from tests.training.test_evaluate import NOT_EQUAL, seer_and_source
 from training.evaluation import measure_and_write
 
-TIMES = ("seconds", "frames_per_second")
 WITHOUT_TORCH = (
     "import sys; sys.modules['torch'] = None; "
     "from datasets.scoring.__main__ import main; sys.exit(main())"
@@ -34,10 +31,10 @@ def write(ranks, config, path):
     return meter.summary()
 
 
-@pytest.fixture
-def written(config, tmp_path):
-    path = tmp_path / "predictions.parquet"
-    return path, write(one_rank(), config(), path)
+@pytest.fixture(scope="module")
+def written(small_job, tmp_path_factory):
+    path = tmp_path_factory.mktemp("written") / "predictions.parquet"
+    return path, write(one_rank(), small_job, path)
 
 
 def test_a_file_is_scored_from_the_command_line_without_torch(written, tmp_path):
@@ -60,8 +57,7 @@ def test_two_ranks_write_the_file_of_one(config, two_ranks, written, tmp_path):
 def test_the_command_writes_every_frame_once_and_says_what_made_it(finished, data_root, tmp_path):
     path, out, relations = tmp_path / "p.parquet", tmp_path / "out.json", tmp_path / "r.csv"
     lines = [f"checkpoint={finished}", f"predictions={path}", f"out={out}"]
-    lines += ["workers=0", "device=cpu", "iou=continuous"]
-    evaluation.evaluate_all(compose_job("eval", lines), one_rank())
+    evaluate(*lines, "iou=continuous")
     assert read_metadata(path) == {
         "version": 1,
         "checkpoint": str(finished / "last.pt"),
@@ -81,7 +77,7 @@ def test_the_command_writes_every_frame_once_and_says_what_made_it(finished, dat
     assert json.loads(score_out.read_text()) == {
         name: value
         for name, value in figures.items()
-        if name not in (*TIMES, "epoch") and not name.endswith(of_the_world)
+        if name not in (*NOT_EQUAL, "epoch") and not name.endswith(of_the_world)
     }
     rows = relation_rows(score(path, data_root, "final", convention="continuous"), "last.pt")
     assert len(relations.read_text().splitlines()) == 1 + len(rows)
@@ -107,6 +103,5 @@ def test_a_file_of_other_frames_is_reported(written, data_root, tmp_path, capsys
 def test_one_file_for_several_checkpoints_is_refused(tmp_path):
     for name in ("a.pt", "b.pt"):
         (tmp_path / name).touch()
-    lines = [f"checkpoint={tmp_path}", f"predictions={tmp_path / 'p.parquet'}"]
     with pytest.raises(InputError, match=r"is one file but .* holds 2 checkpoints"):
-        evaluation.evaluate_all(compose_job("eval", lines), one_rank())
+        evaluate(f"checkpoint={tmp_path}", f"predictions={tmp_path / 'p.parquet'}")

@@ -13,10 +13,9 @@ from bload import InputError
 from models import Criterion, counts, to_tensors
 from models.exchange import Exchange
 from models.execution import Execution
-from models.frames import Frames
 from models.temporal import TEMPORAL_PARTS
 from models.temporal.layers import walk_orders
-from tests.models.conftest import SIDE, annotate, difference, tensors, tiny
+from tests.models.conftest import annotate, difference, random_frames, tensors, tiny
 from training.build import in_parallel
 
 QUERIES = 5
@@ -31,28 +30,21 @@ LENGTHS = {
     "other-shapes": ([[2, 1], [3]], [[5, 2], [1]], (3, 7)),
 }
 """Videos of each block of rank 0 and rank 1, and slots of a block."""
-OF_THREE = ([[4, 3]], [[1]], [[1, 1]], 7)
-
-
-def make_batch(seed, blocks, slots):
-    """Random frames of videos, their starts, which are valid, gaps, extents and annotations."""
-    draw = torch.Generator().manual_seed(seed)
-    shape = len(blocks), slots
-    start_BT, valid_BT = torch.zeros(2, *shape, dtype=torch.bool)
-    for row, lengths in enumerate(blocks):
-        valid_BT[row, : sum(lengths)] = True
-        start_BT[row, np.cumsum([0, *lengths])[:-1]] = True
-    frames_BTCHW = torch.randint(0, 256, (*shape, 3, SIDE, SIDE), generator=draw).byte()
-    gap_BT = torch.rand(shape, generator=draw) * 30
-    extent_BT2 = torch.rand(*shape, 2, generator=draw) / 2 + 0.5 if seed == 0 else None
-    frames = Frames(frames_BTCHW, start_BT, valid_BT, extent_BT2, gap_BT)
-    return frames, annotate(seed, int(valid_BT.sum()))
 
 
 def make_batches(lengths):
+    """For each rank frames with gaps, for rank 0 with extents too, and annotations."""
     *ranks, slots = lengths
     slots = slots if isinstance(slots, tuple) else (slots,) * len(ranks)
-    return [make_batch(rank, ranks[rank], slots[rank]) for rank in range(len(ranks))]
+    draw, batches = torch.Generator().manual_seed(0), []
+    for rank, blocks in enumerate(ranks):
+        frames = random_frames(blocks, slots[rank], seed=rank)
+        shape = frames.start_BT.shape
+        extent_BT2 = torch.rand(*shape, 2, generator=draw) / 2 + 0.5 if rank == 0 else None
+        gap_BT = torch.rand(shape, generator=draw) * 30
+        frames = replace(frames, extent_BT2=extent_BT2, conditioning_BT=gap_BT)
+        batches.append((frames, annotate(rank, int(frames.valid_BT.sum()))))
+    return batches
 
 
 def losses_of(model, batches, batch, bptt):
@@ -102,22 +94,11 @@ CASES = [
 @pytest.mark.dist
 @pytest.mark.parametrize(("temporal", "name", "padding"), CASES)
 def test_two_ranks_give_outputs_and_gradients_of_one(two_ranks, temporal, name, padding):
-    compare(two_ranks, temporal, LENGTHS[name], padding)
-
-
-@pytest.mark.dist
-@pytest.mark.slow
-def test_three_ranks_give_outputs_and_gradients_of_one(three_ranks):
-    """With two, pictures that move keep the order of all pictures; not with three."""
-    compare(three_ranks, "gru", OF_THREE, "skipped")
-
-
-def compare(ranks, temporal, lengths, padding):
-    """Compare ranks with one rank, whose outputs they give; all compute as many pictures."""
+    """All compute as many pictures; `tests.bload.test_spread` has three ranks share rows."""
     changes, bptt = PADDINGS[padding]
-    changes, skips = changes | {"temporal": temporal}, padding == "skipped"
-    expected, gradients = on_one_rank(lengths, changes, skips, bptt)
-    found = ranks.run(on_a_rank, lengths, changes, skips, bptt)
+    case = LENGTHS[name], changes | {"temporal": temporal}, padding == "skipped", bptt
+    expected, gradients = on_one_rank(*case)
+    found = two_ranks.run(on_a_rank, *case)
     assert max(abs(gradient).max() for gradient in gradients.values()) > 0.01
     for rank, (outputs, summed, _) in enumerate(found):
         for field, values in expected[rank].items():

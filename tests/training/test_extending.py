@@ -1,13 +1,13 @@
 """docs/extending.md works as printed: one of each, added from outside, goes through everything."""
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from experiments.runs import read_runs
+from tests.installation import run
 from tests.training.jobs import REPOSITORY, only_run, overrides
 from training.config import compose_job
 
@@ -24,25 +24,15 @@ def mine(tmp_path_factory) -> Path:
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(code)
     assert {p.name for p in folder.rglob("*.*")} >= {"next_fit.py", "mine.py", "short_blocks.yaml"}
+    (folder / "library").mkdir()
+    (folder / "library/bload").symlink_to(REPOSITORY / "bload")
     return folder
 
 
-def run(folder: Path, *arguments: str) -> str:
-    library = folder / "library"  # what `pip install -e .` makes importable
-    library.mkdir(exist_ok=True)
-    if not (library / "bload").exists():
-        (library / "bload").symlink_to(REPOSITORY / "bload")
-    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(library)}
-    done = subprocess.run(
-        [sys.executable, *arguments],
-        cwd=folder,
-        env=environment | {"OMP_NUM_THREADS": "1", "HOME": str(folder)},
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+def run_python(folder: Path, *arguments: str) -> str:
+    """Run Python in the folder, where only the library can be imported of this checkout."""
+    more = {"PYTHONPATH": str(folder / "library"), "HOME": str(folder)}
+    return run([sys.executable, *arguments], cwd=folder, more=more)
 
 
 def test_a_packer_a_temporal_part_and_a_data_set_are_trained_and_in_the_tables(
@@ -51,12 +41,12 @@ def test_a_packer_a_temporal_part_and_a_data_set_are_trained_and_in_the_tables(
     line = overrides(data_root, tmp_path / "runs", "train.epochs=1")
     line = [o for o in line if not o.startswith("dataset.") or o.startswith("dataset.root")]
     data = ("dataset=first_frames", "dataset.frame_size=[32,32]", "dataset.frames=4")
-    printed = run(mine, "mine.py", *line, *data, "loader=next_fit", "model.temporal=mean")
+    printed = run_python(mine, "mine.py", *line, *data, "loader=next_fit", "model.temporal=mean")
     assert "8 videos, 32 frames" in printed
     folder = only_run(tmp_path / "runs")
     assert folder.name.startswith("next_fit-dds_tiny-first_frames-mean-")
     code = "import next_fit, sys; from bload.__main__ import main; sys.exit(main(['table']))"
-    (line,) = (line for line in run(mine, "-c", code).splitlines() if "next_fit" in line)
+    (line,) = (line for line in run_python(mine, "-c", code).splitlines() if "next_fit" in line)
     assert "94" in line.split()
     assert read_runs(tmp_path / "runs")["loader.name"].tolist() == ["next_fit"]
 
@@ -77,6 +67,6 @@ def test_a_model_of_ones_own_has_its_own_recipe_under_an_experiment(tmp_path):
 def test_an_experiment_of_ones_own_is_a_sweep(mine, data_root, tmp_path):
     line = overrides(data_root, tmp_path / "runs", "train.epochs=1", "train.batch_slots=94")
     path = f"hydra.searchpath=[file://{mine}]"
-    printed = run(mine, "mine.py", "-m", path, "experiment=short_blocks", *line)
+    printed = run_python(mine, "mine.py", "-m", path, "experiment=short_blocks", *line)
     assert "Recall@20" in printed.splitlines()[-3]
     assert len([p for p in (tmp_path / "runs").iterdir() if p.is_dir()]) == 2

@@ -8,15 +8,11 @@ import pytest
 import torch
 
 from bload import InputError
+from tests.installation import torchrun
 from tests.training.jobs import PAGELESS, REPOSITORY
 from training.stopping import AgreedError
 
-LAUNCHERS = {
-    "python": [sys.executable],
-    "torchrun": [
-        *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"),
-    ],
-}
+LAUNCHERS = {"python": [sys.executable], "torchrun": [sys.executable, *torchrun(2)]}
 SHORT = ("train.epochs=1", "loader.t_max=53,9", "loader=naive,bload")
 """Four jobs. Blocks of 9 slots hold no video, so two of them are refused."""
 
@@ -42,7 +38,7 @@ def test_a_refused_job_is_a_sentence_and_a_row_and_finished_ones_are_skipped(
         assert "loader.t_max=9 loader=naive" in done.stderr
         table = done.stdout[done.stdout.rindex("\njob ") :].strip().splitlines()
         assert [("failed" in row, "9 " in row.split("loader=")[0]) for row in table[1:5]] == [
-            *((False, False), (False, False), (True, True), (True, True)),
+            *((False, False), (False, False), (True, True), (True, True))
         ]
         assert ("epoch   1/1" in done.stdout) == steps
         assert done.stdout.count("had finished before") == 2 * (not steps)

@@ -35,8 +35,11 @@ def test_two_ranks_take_equal_steps_and_end_with_equal_weights(config, tmp_path,
     assert first.keys() == second.keys() == saved.keys()
     for name, value in saved.items():
         assert value.numpy().tobytes() == first[name].tobytes() == second[name].tobytes(), name
-    *steps, epoch, _, _ = (line.get("loss") for line in metrics(folder))
-    assert fmean(steps) == pytest.approx(epoch)  # both of all ranks
+    *steps, epoch, _, _ = metrics(folder)
+    parts = [name for name in epoch if name.startswith("loss")]
+    assert {"loss", "loss_class", "loss_dense"} < {*parts}
+    for part in parts:  # of all ranks, by step as by epoch
+        assert fmean(step[part] for step in steps) == pytest.approx(epoch[part]), part
     assert {path.name for path in folder.glob("*.log")} == {"rank0.log", "rank1.log"}
 
 

@@ -7,33 +7,29 @@ import pytest
 import torch
 from torch import nn
 
-import eval as evaluation
 import train
 from datasets.build import build_yardsticks
 from datasets.scoring.recall import RecallMeter
-from tests.training.jobs import one_rank, only_run, overrides
-from tests.training.test_evaluate import seer_and_source
+from tests.training.jobs import evaluate, one_rank, only_run, overrides
+from tests.training.test_evaluate import recall, seer_and_source
 from training.config import compose_job
-from training.evaluation import evaluate
 from training.sidings.ablations import Ablation
 
-NOT_EQUAL = ("seconds", "frames_per_second")
+
+@pytest.fixture(scope="module")
+def seen(small_job):
+    return seer_and_source(small_job)
 
 
-@pytest.fixture
-def seen(config):
-    seer, source = seer_and_source(config())
-    return seer, source, build_yardsticks(source, config().dataset)
+@pytest.fixture(scope="module")
+def plain(seen):
+    """What is measured without yardsticks and ablations."""
+    return recall(*seen)
 
 
-def recall(seer, source, **options):
-    result = evaluate(seer, source, one_rank(), batch_slots=64, **options)
-    return {name: value for name, value in result.items() if name not in NOT_EQUAL}
-
-
-def test_yardsticks_add_figures_and_change_none(seen):
-    seer, source, yardsticks = seen
-    plain = recall(seer, source)
+def test_yardsticks_add_figures_and_change_none(seen, plain, small_job):
+    seer, source = seen
+    yardsticks = build_yardsticks(source, small_job.dataset)
     was = RecallMeter.update
     with mock.patch.object(RecallMeter, "update", autospec=True, side_effect=was) as update:
         figures = recall(seer, source, yardsticks=yardsticks)
@@ -60,24 +56,23 @@ class StartingAt(nn.Module):
         return self.seer(replace(frames, start_BT=self.starts(frames.start_BT), orders=None))
 
 
-def test_ignored_starts_are_those_of_slot_0(seen):
-    seer, source, _ = seen
+def test_ignored_starts_are_those_of_slot_0(seen, plain):
+    seer, source = seen
 
     def first_slot(start_BT):
         return start_BT & (torch.arange(start_BT.shape[1]) == 0)
 
     ignored = recall(seer, source, ablation=Ablation("ignored"))
     assert ignored == recall(StartingAt(seer, first_slot), source)
-    assert ignored != recall(seer, source)
+    assert ignored != plain
 
 
-def test_wrong_starts_change_the_recall_and_the_batch_does_not(seen):
-    seer, source, _ = seen
+def test_wrong_starts_change_the_recall_and_the_batch_does_not(seen, plain):
+    seer, source = seen
     wrong = recall(seer, source, ablation=Ablation("wrong"))
-    assert wrong != recall(seer, source)
+    assert wrong != plain
     assert wrong != recall(seer, source, ablation=Ablation("wrong", seed=1))
-    other = evaluate(seer, source, one_rank(), batch_slots=212, ablation=Ablation("wrong"))
-    assert {name: other[name] for name in wrong} == wrong
+    assert recall(seer, source, batch_slots=212, ablation=Ablation("wrong")) == wrong
 
 
 @pytest.fixture(scope="module")
@@ -98,9 +93,8 @@ def test_evaluation_clears_states_as_in_training_unless_asked(
     monkeypatch.setattr(
         Ablation, "__call__", lambda how, batch: (used.append(how), change(how, batch))[1]
     )
-    lines = [f"checkpoint={ignoring}", "device=cpu", "workers=0", "batch_slots=64"]
-    lines += [f"starts={starts}"] if starts else []
-    evaluation.evaluate_all(compose_job("eval", lines), one_rank())
+    lines = [f"starts={starts}"] if starts else []
+    evaluate(f"checkpoint={ignoring}", "batch_slots=64", *lines)
     wanted = starts or "ignored"
     assert {*used} == {Ablation(wanted)}
     text = capsys.readouterr().out

@@ -9,13 +9,7 @@ from datasets.action_genome import ActionGenome
 from datasets.annotations.vocabulary import OBJECTS
 from datasets.scoring.prediction import FramePrediction
 from tests.datasets.scoring import drawing
-from training.report.frames import (
-    Album,
-    _pair_boxes,
-    draw_frame,
-    draw_strip,
-    spread,
-)
+from training.report.frames import Album, _pair_boxes, draw_frame, draw_strip, spread
 
 GREEN, RED = (10, 125, 50), (198, 40, 40)
 

@@ -8,13 +8,12 @@ from unittest import mock
 import pytest
 
 import datasets.frames.files
-import eval as evaluation
 import train
 from datasets.augmentation import Augmentation
 from datasets.prepare.__main__ import main as prepare
 from datasets.prepare.check import check
 from models import DDS
-from tests.training.jobs import metrics, one_rank, only_run
+from tests.training.jobs import evaluate, metrics, one_rank, only_run
 from tests.video_root import make_video_root
 from training.config import compose_job
 from training.report.write import drawn_files
@@ -67,10 +66,7 @@ def test_videos_become_frames_train_a_model_and_are_evaluated(root, tmp_path, ca
     assert all(words in page for words in ("Recall@20", "dataset.root"))
 
     out = tmp_path / "figures.json"
-    checked = compose_job(
-        "eval", [f"checkpoint={folder}", f"out={out}", "device=cpu", "workers=0", "pictures=1"]
-    )
-    evaluation.evaluate_all(checked, one_rank())
+    evaluate(f"checkpoint={folder}", f"out={out}", "pictures=1")
     figures = json.loads(out.read_text())
     assert figures["with/recall@20"] == pytest.approx(summary["with/recall@20"])
     said = capsys.readouterr().out

@@ -19,12 +19,12 @@ from tests.training.jobs import (
     assert_same_state,
     checkpoint,
     contents,
-    interrupted,
     metrics,
     one_rank,
     only_run,
     open_and_leave,
     overrides,
+    train_until,
 )
 from training import run as runs
 from training.checkpoint import load_model
@@ -54,8 +54,7 @@ def whole_run(data_root, tmp_path_factory):
 
 
 def train_in_two_goes(config, at):
-    with interrupted(at), pytest.raises(KeyboardInterrupt):
-        train.train(config, one_rank())
+    train_until(one_rank(), config, at)
     train.train(config, one_rank())
 
 
@@ -114,21 +113,11 @@ def test_resume_never_trains_anew(config, tmp_path):
     assert metrics(folder) == lines
 
 
-def test_training_may_go_on_from_any_checkpoint(config, tmp_path, whole_run):
-    with interrupted((1, 3)), pytest.raises(KeyboardInterrupt):
-        train.train(config(*OFTEN, runs="first"), one_rank())
-    saved = only_run(tmp_path / "first") / "last.pt"
-    train.train(config(*OFTEN, f"run.resume={saved}", runs="second"), one_rank())
-    whole, second = checkpoint(whole_run(*OFTEN)), checkpoint(only_run(tmp_path / "second"))
-    torch.testing.assert_close(whole["model"], second["model"], rtol=0, atol=0)
-
-
 def test_a_run_trained_from_a_checkpoint_is_not_finished_until_it_ends(config, tmp_path):
     train.train(config("train.eval_every=1"), one_rank())
     folder = only_run(tmp_path / "runs")
     again = config("train.eval_every=1", f"run.resume={folder / 'best.pt'}")
-    with interrupted((1, 1)), pytest.raises(KeyboardInterrupt):
-        train.train(again, one_rank())
+    train_until(one_rank(), again, (1, 1))
     assert not (folder / "summary.json").exists()
 
 
@@ -145,20 +134,15 @@ def test_an_average_of_the_weights_is_kept_evaluated_and_resumed(config, tmp_pat
     assert all(torch.equal(v, averages[0][f"module.{n}"]) for n, v in model.state_dict().items())
 
 
-def test_an_average_may_begin_where_a_run_without_one_stopped(config, tmp_path):
-    with interrupted((0, 2)), pytest.raises(KeyboardInterrupt):
-        train.train(config(*OFTEN, "run.name=first"), one_rank())
+def test_an_average_may_begin_where_a_run_without_one_stopped_and_is_evaluated(config, tmp_path):
+    train_until(one_rank(), config(*OFTEN, "run.name=first"), (0, 2))
     path = tmp_path / "runs" / "first" / "last.pt"
-    options = ("run.name=second", f"run.resume={path}", "train.ema=0.9", "train.epochs=1")
-    train.train(config(*OFTEN, *options), one_rank())
-    assert checkpoint(tmp_path / "runs" / "second")["average"]["n_averaged"] > 0
-
-
-def test_the_average_of_the_weights_is_what_is_evaluated(config, tmp_path):
+    options = ("run.name=second", f"run.resume={path}", "train.ema=0.9")
     with mock.patch.object(runs, "evaluate", wraps=runs.evaluate) as evaluated:
-        train.train(config("train.epochs=1", "train.ema=0.9"), one_rank())
+        train.train(config(*OFTEN, *options), one_rank())
     measured = evaluated.call_args.args[0].state_dict()
-    saved = checkpoint(only_run(tmp_path / "runs"))
+    saved = checkpoint(tmp_path / "runs" / "second")
+    assert saved["average"]["n_averaged"] > 0
     for name, value in measured.items():
         assert torch.equal(value, saved["average"][f"module.{name}"]), name
     assert any(not torch.equal(value, saved["model"][name]) for name, value in measured.items())
@@ -255,8 +239,7 @@ def test_loaders_may_train_on_as_many_slots_and_an_interrupted_run_ends_alike(co
 def test_without_its_last_checkpoint_a_run_goes_on_from_the_one_before(
     config, tmp_path, whole_run, capsys, how
 ):
-    with interrupted((1, 3)), pytest.raises(KeyboardInterrupt):
-        train.train(config(*OFTEN), one_rank())
+    train_until(one_rank(), config(*OFTEN), (1, 3))
     folder = only_run(tmp_path / "runs")
     contents = bytearray((folder / "last.pt").read_bytes())
     (folder / "last.pt").unlink()
@@ -274,8 +257,7 @@ def test_without_its_last_checkpoint_a_run_goes_on_from_the_one_before(
 
 
 def test_without_any_checkpoint_nothing_is_deleted(config, tmp_path):
-    with interrupted((1, 3)), pytest.raises(KeyboardInterrupt):
-        train.train(config(*OFTEN), one_rank())
+    train_until(one_rank(), config(*OFTEN), (1, 3))
     folder = only_run(tmp_path / "runs")
     saved = checkpoint(folder)
     assert (saved["loader"]["epoch"], saved["loader"]["step"]) == (1, 2)
@@ -289,13 +271,13 @@ def test_without_any_checkpoint_nothing_is_deleted(config, tmp_path):
     assert contents(folder) == before
 
 
-def test_a_run_that_began_from_a_checkpoint_goes_on_by_the_same_command(config, tmp_path, capsys):
-    with interrupted((1, 1)), pytest.raises(KeyboardInterrupt):
-        train.train(config(*OFTEN, "run.name=first"), one_rank())
+def test_a_run_that_began_from_a_checkpoint_goes_on_by_the_same_command(
+    config, tmp_path, whole_run, capsys
+):
+    train_until(one_rank(), config(*OFTEN, "run.name=first"), (1, 1))
     start = tmp_path / "runs" / "first" / "last.pt"
     job = config(*OFTEN, "run.name=second", f"run.resume={start}")
-    with interrupted((1, 3)), pytest.raises(KeyboardInterrupt):
-        train.train(job, one_rank())
+    train_until(one_rank(), job, (1, 3))
     folder = tmp_path / "runs" / "second"
     for name in ("last.pt", "previous.pt"):
         (folder / name).rename(tmp_path / name)
@@ -305,6 +287,7 @@ def test_a_run_that_began_from_a_checkpoint_goes_on_by_the_same_command(config, 
     assert contents(folder) == before
     (tmp_path / "last.pt").rename(folder / "last.pt")
     train.train(job, one_rank())
+    assert_same_state(checkpoint(whole_run(*OFTEN))["model"], checkpoint(folder)["model"])
     lines = metrics(folder)
     steps = [(line["epoch"], line["step"]) for line in lines if line["kind"] == "step"]
     assert steps == sorted(set(steps))

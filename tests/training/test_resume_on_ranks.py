@@ -1,17 +1,15 @@
 """A run on several ranks goes on after a stop, on as many of them or on others."""
 
-import contextlib
 from unittest import mock
 
 import pytest
 
 import train
 from bload import BlockSampler, InputError
-from tests.training.jobs import assert_same_run, interrupted, metrics, one_rank, only_run
-from training import run as runs
+from tests.training import jobs
+from tests.training.jobs import assert_same_run, metrics, one_rank, only_run, train_until
 from training.folder import RunFolder, run_name
 from training.optimiser import RateSchedule
-from training.step import train_step
 
 OFTEN = ("train.eval_every=1", "train.checkpoint_minutes=0", "train.log_every=1")
 
@@ -20,8 +18,9 @@ OFTEN = ("train.eval_every=1", "train.checkpoint_minutes=0", "train.log_every=1"
 def test_two_ranks_that_are_interrupted_end_with_the_same_weights(config, tmp_path, two_ranks):
     # Naive has a block a video, so 4 steps of 2 x 1 blocks; step 2 is trained again.
     options = (*OFTEN, "loader=naive", "model.dropout=0.3")
-    two_ranks.run(train_whole, config(*options, runs="whole"))
-    two_ranks.run(train_halves, config(*options, runs="halves"), (1, 3))
+    two_ranks.run(train_until, config(*options, runs="whole"))
+    two_ranks.run(train_until, config(*options, runs="halves"), (1, 3))
+    two_ranks.run(train_until, config(*options, runs="halves"))
     assert_same_run(only_run(tmp_path / "whole"), only_run(tmp_path / "halves"))
 
 
@@ -30,28 +29,14 @@ def test_two_ranks_that_are_interrupted_end_with_the_same_weights(config, tmp_pa
 def test_three_ranks_that_are_interrupted_end_with_the_same_weights(config, tmp_path, three_ranks):
     # In a sum of three the order counts: the first step after the stop has to sum as the others.
     options = (*OFTEN, "loader=naive", "train.ema=0.9")
-    three_ranks.run(train_whole, config(*options, runs="whole"))
-    three_ranks.run(train_halves, config(*options, runs="halves"), (1, 1))
+    three_ranks.run(train_until, config(*options, runs="whole"))
+    three_ranks.run(train_until, config(*options, runs="halves"), (1, 1))
+    three_ranks.run(train_until, config(*options, runs="halves"))
     assert_same_run(only_run(tmp_path / "whole"), only_run(tmp_path / "halves"))
 
 
-def train_whole(ranks, config):
-    train.train(config, ranks)
-
-
-def train_halves(ranks, config, at):
-    try:
-        with interrupted(at):
-            train.train(config, ranks)
-    except KeyboardInterrupt:
-        train.train(config, ranks)
-    else:
-        raise AssertionError("the interruption never came")
-
-
 def test_the_same_command_on_other_ranks_says_how_to_go_on(config, tmp_path):
-    with interrupted((0, 2)), pytest.raises(KeyboardInterrupt):
-        train.train(config(*OFTEN), one_rank())
+    train_until(one_rank(), config(*OFTEN), (0, 2))
     folder = only_run(tmp_path / "runs")
     for blocks, ranks, words in (
         (1, 2, "unfinished; its steps have 1 block: go on with it on 1 rank, with run.name=bl"),
@@ -88,18 +73,13 @@ def test_a_run_on_four_two_one_and_two_ranks_takes_the_same_steps(
     four_ranks.run(train_until, four, (1, 1))  # inside an epoch
     two_ranks.run(train_until, two, (2, 0))
     train_until(one_rank(), config(*often, "train.batch_slots=180"), (2, 1))
-    two_ranks.run(train_until, two, None)
+    two_ranks.run(train_until, two)
     wanted, losses = steps_of(tmp_path / "whole" / "here")
     steps, found = steps_of(tmp_path / "runs" / "here")
     assert steps == wanted
     # sums in another order differ by 1e-7, of which eight steps make 5e-6
     assert found[:4] == pytest.approx(losses[:4], rel=1e-6)
     assert found == pytest.approx(losses, rel=2e-5)
-
-
-def train_until(ranks, config, at):
-    with interrupted(at), pytest.raises(KeyboardInterrupt) if at else contextlib.nullcontext():
-        train.train(config, ranks)
 
 
 @pytest.mark.slow
@@ -130,15 +110,11 @@ def test_a_run_goes_on_in_its_folder_on_two_one_and_three_ranks(
 
 def train_and_record(ranks, config, at):
     """Train until a step; return the epoch and number of every video that this rank trained."""
-    videos = []
-
-    def step(training, batches, position, memory):
-        if position[:2] == at:
-            raise KeyboardInterrupt
-        for batch in batches:
-            videos.extend((position.epoch, s) for s in batch.segments.sequence_S.tolist())
-        return train_step(training, batches, position, memory)
-
-    with mock.patch.object(runs, "train_step", step), contextlib.suppress(KeyboardInterrupt):
-        train.train(config, ranks)
-    return videos
+    with mock.patch.object(jobs, "train_step", wraps=jobs.train_step) as steps:
+        train_until(ranks, config, at)
+    return [
+        (position.epoch, sequence)
+        for _, batches, position, _ in (call.args for call in steps.call_args_list)
+        for batch in batches
+        for sequence in batch.segments.sequence_S.tolist()
+    ]

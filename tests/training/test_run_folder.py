@@ -139,10 +139,7 @@ def test_a_fresh_start_forgets_the_run_and_nothing_else(folder):
     assert folder.checkpoints("never") == []
     (folder.path / "notes.txt").write_text("mine")
     folder.clear()
-    assert sorted(path.name for path in folder.path.iterdir()) == [
-        "config.json",
-        "notes.txt",
-    ]
+    assert sorted(path.name for path in folder.path.iterdir()) == ["config.json", "notes.txt"]
 
 
 @pytest.mark.dist

@@ -1,6 +1,7 @@
 """A step of training, called as train.py calls it."""
 
 import json
+from itertools import islice
 from pathlib import Path
 from unittest import mock
 
@@ -9,29 +10,12 @@ import pytest
 import torch
 
 from datasets.synthetic import World
-from tests.training.jobs import one_rank
+from tests.training.jobs import one_rank, take_steps
 from training import run as runs
 from training.config import compose_job
 from training.figures import Meter, epoch_figures, summarise
 from training.ranks import Ranks, autocast
 from training.step import Position, train_step
-
-
-def first_steps(cfg, count):
-    """Loss and gradient norm of the first steps, taken as train.py takes them."""
-    ranks = one_rank()
-    data = runs.open_data(cfg, ranks)
-    training = runs.open_training(cfg, ranks, data)
-    loader, steps = data.loader, []
-    for epoch in range(cfg.train.epochs):
-        loader.set_epoch(epoch)
-        for batches in loader.by_step():
-            position = Position(epoch, loader.step - 1, epoch + loader.step / loader.steps)
-            step, _ = train_step(training, batches, position)
-            steps.append((float(np.float32(step.losses["loss"])), step.norm))
-            if len(steps) == count:
-                return steps
-    raise AssertionError(f"only {len(steps)} steps")
 
 
 def test_an_epochs_figures_are_those_of_its_slowest_rank_and_its_mean_losses(config):
@@ -129,7 +113,8 @@ def test_the_first_losses_of_each_loader_stay_as_they_were(recipe, loader, tmp_p
     job = ["train.epochs=6", "train.batch_slots=64", "train.workers=0", "train.device=cpu"]
     job += [*RECIPES[recipe], "model.dropout=0.1", "train.seed=1"]
     job += [f"loader={loader}", f"dataset.root={root}"]
-    steps = first_steps(compose_job("train", [*knobs, *job]), 20)
+    taken = islice(take_steps(compose_job("train", [*knobs, *job]), one_rank()), 20)
+    steps = [(float(np.float32(step.losses["loss"])), step.norm) for step in taken]
     here = {"torch": torch.__version__, "cpu": torch.backends.cpu.get_cpu_capability()}
     if here == GOLDEN["made_with"]:  # one thread, see conftest.py
         assert steps == [tuple(step) for step in GOLDEN[recipe][loader]]

@@ -4,13 +4,23 @@ import os
 import signal
 import subprocess
 import sys
-import time
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from tests.datasets.prepare.making import wait_for
+from tests.installation import torchrun
 from tests.soak import MARK, marked
-from tests.training.jobs import PAGELESS, REPOSITORY, assert_same_run, checkpoint, metrics, only_run
+from tests.training.jobs import (
+    PAGELESS,
+    REPOSITORY,
+    assert_same_run,
+    checkpoint,
+    metrics,
+    only_run,
+    overrides,
+)
 from training.stopping import SIGNALS, StopRequest
 
 OFTEN = ("train.eval_every=1", "train.log_every=1", "train.workers=1", "train.epochs=3")
@@ -18,7 +28,7 @@ USR1 = "SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1"
 LAUNCHERS = {
     "python": [sys.executable, PAGELESS],
     "torchrun": [
-        *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"),
+        *(sys.executable, *torchrun(2)),
         *("--shutdown-timeout=600", "--signals-to-handle", USR1, PAGELESS),
     ],
 }
@@ -37,47 +47,33 @@ def start(launcher: str, mark: str, lines: list[str]) -> subprocess.Popen:
     )
 
 
-def wait_until(condition, what: str) -> None:
-    deadline = time.monotonic() + 600
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
-
-
 def wait_for_steps(runs: Path, steps: int) -> None:
     def there():
         files = [*runs.glob("*/metrics.jsonl")]
         return bool(files) and len(files[0].read_text().splitlines()) >= steps
 
-    wait_until(there, "no step was trained")
+    wait_for(there)
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory, data_root):
-    """Runs that nobody disturbed, by launcher."""
-    from tests.training.jobs import overrides
+    """The folder of a run that nobody disturbed, by its launcher."""
 
-    runs = {}
+    @cache
+    def train(launcher):
+        runs = tmp_path_factory.mktemp(launcher)
+        process = start(launcher, f"whole {launcher}", overrides(data_root, runs, *OFTEN))
+        assert process.wait(600) == 0, process.stderr.read()
+        return only_run(runs)
 
-    def of(launcher):
-        if launcher not in runs:
-            runs[launcher] = tmp_path_factory.mktemp(launcher)
-            lines = overrides(data_root, runs[launcher], *OFTEN)
-            process = start(launcher, f"whole {launcher}", lines)
-            assert process.wait(600) == 0, process.stderr.read()
-        return only_run(runs[launcher])
-
-    return of
+    return train
 
 
 @pytest.mark.slow
 @pytest.mark.dist
 @pytest.mark.parametrize(
     ("launcher", "number"),
-    [
-        ("python", "SIGINT"),
-        *(("torchrun", n) for n in ("SIGTERM", "SIGUSR1")),
-    ],
+    [("python", "SIGINT"), *(("torchrun", n) for n in ("SIGTERM", "SIGUSR1"))],
 )
 def test_a_signal_saves_and_the_same_command_ends_as_if_there_had_been_none(
     command_line, tmp_path, whole, launcher, number
@@ -89,7 +85,7 @@ def test_a_signal_saves_and_the_same_command_ends_as_if_there_had_been_none(
     said = process.communicate(timeout=600)[1]
     assert process.returncode == (128 + signal.Signals[number] if launcher == "python" else 1)
     assert f"stopped by {number}; the same command goes on from " in said
-    wait_until(lambda: not marked(mark), "a process is left")
+    wait_for(lambda: not marked(mark))
     folder = only_run(tmp_path / "runs")
     last, saved = metrics(folder)[-1], checkpoint(folder)["loader"]
     ended = (last["epoch"] + 1, 0)  # where that was the last step of its epoch
@@ -106,7 +102,7 @@ def test_no_process_outlives_its_torchrun(command_line, tmp_path):
     process = start("torchrun", mark, command_line(*OFTEN))
     wait_for_steps(tmp_path / "runs", 2)
     process.kill()
-    wait_until(lambda: not marked(mark), "a process is left")
+    wait_for(lambda: not marked(mark))
 
 
 def test_a_signal_is_noted_within_the_body_and_others_are_put_back():

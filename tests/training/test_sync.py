@@ -16,9 +16,9 @@ from tests.training.jobs import (
     checkpoint,
     one_rank,
     only_run,
+    train_until,
 )
 from tests.training.test_gradients import double_training
-from tests.training.test_resume_on_ranks import train_halves, train_until, train_whole
 from training import run as runs
 from training import step as engine
 from training.checkpoint import load_model
@@ -125,8 +125,9 @@ def test_local_at_every_step_equals_allreduce_for_sgd(config, two_ranks):
 def test_ranks_apart_that_are_interrupted_end_as_if_they_were_not(config, tmp_path, two_ranks):
     # They go on after two steps, between averages.
     options = (*SHORT, "train.log_every=1", "train.sync=local", "train.sync_every=3")
-    two_ranks.run(train_whole, config(*options, runs="whole"))
-    two_ranks.run(train_halves, config(*options, runs="halves"), (0, 3))
+    two_ranks.run(train_until, config(*options, runs="whole"))
+    two_ranks.run(train_until, config(*options, runs="halves"), (0, 3))
+    two_ranks.run(train_until, config(*options, runs="halves"))
     whole, halves = only_run(tmp_path / "whole"), only_run(tmp_path / "halves")
     assert_same_run(whole, halves)
     assert_same_state(checkpoint(halves)["sidings"]["sync"], checkpoint(whole)["sidings"]["sync"])

@@ -8,7 +8,7 @@ from PIL import Image
 
 import train
 from bload import make_plan
-from tests.training.jobs import interrupted, metrics, one_rank, only_run
+from tests.training.jobs import metrics, one_rank, only_run, train_until
 from training import tracking
 from training.config import WandbConfig
 from training.folder import RunFolder
@@ -60,8 +60,7 @@ def test_figures_come_at_their_step_and_only_a_run_that_goes_on_keeps_its_id(
     monkeypatch.setattr(wandb, "init", init)
     monkeypatch.setattr("training.run.write_or_warn", draw)
     job = ("wandb.mode=online", "train.epochs=1", "train.checkpoint_minutes=0", "train.log_every=1")
-    with interrupted((0, 2)), pytest.raises(KeyboardInterrupt):
-        train.train(config(*job), one_rank())
+    train_until(one_rank(), config(*job), (0, 2))
     train.train(config(*job), one_rank())
     train.train(config(*job, "run.resume=never"), one_rank())
     assert asked == [(None, None), ("drawn", "allow"), (None, None)]

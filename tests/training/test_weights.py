@@ -9,7 +9,7 @@ import torchvision
 import train
 from bload.errors import InputError
 from models.weights import noise_warning
-from tests.training.jobs import checkpoint, interrupted, one_rank, only_run, open_and_leave
+from tests.training.jobs import checkpoint, one_rank, only_run, open_and_leave, train_until
 from training import run as runs
 from training.checkpoint import load_model
 from training.folder import RunFolder
@@ -36,8 +36,7 @@ def job(config, tmp_path, resnet):
 def test_a_run_starts_from_the_file_and_goes_on_and_is_evaluated_without_it(
     job, tmp_path, resnet, capsys
 ):
-    with interrupted((0, 1)), pytest.raises(KeyboardInterrupt):
-        train.train(job, one_rank())
+    train_until(one_rank(), job, (0, 1))
     folder = only_run(tmp_path / "runs")
     said = capsys.readouterr().out
     assert said.count("weights of a ResNet from") == 1

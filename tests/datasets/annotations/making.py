@@ -1,6 +1,7 @@
 """Annotations of a few frames in Action Genome's formats, for tests."""
 
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,14 @@ def frames(video: str, numbers: Any, **changes: Any) -> dict[str, list[dict]]:
 
 def persons(entries_of: dict) -> dict[str, dict]:
     return {name: person() for name in entries_of}
+
+
+def edit(root: Path, change: Callable[[dict], Any], file: str = OBJECTS_FILE) -> None:
+    """Change in place what a file of annotations holds."""
+    path = root / "annotations" / file
+    value = pickle.loads(path.read_bytes())
+    change(value)
+    path.write_bytes(pickle.dumps(value))
 
 
 def write_root(root: Path, entries_of: dict, person_of: dict, file: str = OBJECTS_FILE) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from datasets.annotations.vocabulary import GROUPS, OBJECTS, RELATIONS, without_separators
 
-SIDES = (0.5, 15.999, 16.0, 16.5, 16.0001, 17.0, 100.0, 16)
+SIDES = (0.5, 15.999, 16.0, 16.5, 16.0001, 17.0, 100.0, 16, -5.0)
 SEQUENCES = (tuple, list, np.array)
 
 
@@ -39,7 +39,7 @@ def random_entry(rng: np.random.Generator, split: str) -> dict[str, Any]:
     """An object, in sight or not, with values of all the types that files hold them in."""
     visible = bool(rng.random() < 0.75)
     spelt = rng.choice([str, without_separators, np.str_])
-    box = [*rng.uniform(-5, 300, 2).tolist(), *(SIDES[at] for at in rng.integers(8, size=2))]
+    box = [*rng.uniform(-5, 300, 2).tolist(), *(SIDES[at] for at in rng.integers(9, size=2))]
     groups = {
         group: [spelt(RELATIONS[at]) for at in rng.integers(members.start, members.stop, size=n)]
         for (group, members), n in zip(GROUPS.items(), (1, *rng.integers(6, size=2)), strict=True)

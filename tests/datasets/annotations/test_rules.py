@@ -2,10 +2,7 @@
 
 import random
 
-import numpy as np
-
 from datasets.annotations.read import SMALL_BOXES_FILE, filter_annotations, read_annotations
-from datasets.annotations.vocabulary import RELATIONS
 from tests.datasets.annotations.making import entry, frames, person, persons, write_root
 
 
@@ -26,20 +23,6 @@ def test_videos_are_ordered_by_name_and_frames_by_number_whatever_the_order_of_k
     assert names(annotations) == ["A.mp4", "B.mp4"]
     numbers = [int(frame.name[6:-4]) for frame in annotations.videos[0].frames]
     assert numbers == [5, 7, 9, 23, 40, 100]
-
-
-def test_boxes_become_corners_and_labels_keep_their_order():
-    entries_of = frames("A", [1, 2, 3])
-    two_rows = {name: person(rows=2) for name in entries_of}
-    frame = filtered(entries_of, person_of=two_rows).videos[0].frames[0]
-    assert frame.object_boxes_M4.tolist() == [[10, 20, 40, 45]]
-    assert frame.object_boxes_M4.dtype == np.float32
-    assert (frame.person_box_4.tolist(), frame.size_hw) == ([0, 1, 2, 3], (270, 480))
-    labels = [RELATIONS[relation] for relation in frame.relations_G2[:, 1]]
-    assert labels == ["looking_at", "behind", "beneath", "sitting_on"]
-    assert np.flatnonzero(frame.relations_MR()[0]).tolist() == [0, 4, 6, 19]
-    frame = filtered(frames("A", [1, 2, 3], bbox=(10.0, 10.0, -5.0, 20.0))).videos[0].frames[0]
-    assert frame.object_boxes_M4.tolist() == [[10, 10, 5, 30]], "boxes without an area stay"
 
 
 def test_the_published_file_is_read_in_place_of_the_other_and_not_filtered_again(tmp_path):

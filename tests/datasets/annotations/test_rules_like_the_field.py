@@ -41,10 +41,11 @@ def test_frames_boxes_and_labels_are_those_of_the_fields_parser():
 
 
 def assert_same(frame: FrameTargets, name: str, person: np.ndarray, things: list) -> None:
-    assert frame.name == name
+    assert (frame.name, frame.size_hw) == (name, (270, 480))
     assert frame.person_box_4.tolist() == person.astype(np.float32).tolist()
     assert len(frame.object_classes_M) == len(things)
     for row, (object_class, corners, said) in enumerate(things):
         assert without_separators(OBJECTS[frame.object_classes_M[row]]) == object_class
+        assert frame.object_boxes_M4.dtype == np.float32
         assert frame.object_boxes_M4[row].tolist() == corners.astype(np.float32).tolist()
         assert labels_of(frame, row) == said

@@ -12,6 +12,7 @@ from datasets.annotations.read import KNOBS_FILE, OBJECTS_FILE, PERSONS_FILE
 from datasets.frames.manifest import Manifest, write_manifest
 from datasets.prepare import check
 from datasets.prepare.__main__ import main
+from tests.datasets.annotations.making import edit
 from tests.datasets.box_root import write_box_root
 
 
@@ -40,12 +41,6 @@ def remarks(report):
 
 def pickled(root, file=OBJECTS_FILE):
     return pickle.loads((root / "annotations" / file).read_bytes())
-
-
-def edit(root, change, file=OBJECTS_FILE):
-    value = pickled(root, file)
-    change(value)
-    (root / "annotations" / file).write_bytes(pickle.dumps(value))
 
 
 def counting_frames(root):

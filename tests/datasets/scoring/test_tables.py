@@ -5,10 +5,7 @@ import pytest
 
 from datasets.scoring.ranking import KS
 from datasets.scoring.recall import RecallMeter
-from datasets.scoring.tables import (
-    format_comparison,
-    relation_rows,
-)
+from datasets.scoring.tables import format_comparison, relation_rows
 from tests.datasets.scoring.drawing import cup_frame
 
 # looking_at (0): found in a and b, missed in c. above (3), written twice in a: found there, missed
