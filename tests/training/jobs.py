@@ -13,6 +13,7 @@ from torch.utils._pytree import tree_flatten
 from datasets.synthetic import World
 from training import run as runs
 from training.config import TrainJob
+from training.open import find_run, open_run
 from training.ranks import Ranks
 from training.step import Position, train_step
 
@@ -86,8 +87,8 @@ def assert_same_run(one: Path, other: Path) -> None:
 def open_and_leave(cfg: TrainJob) -> None:
     """Open a run as train.py does, and take no step."""
     ranks = one_rank()
-    folder, data, _ = runs.find_run(cfg, ranks)
-    with runs.open_run(cfg, ranks, folder, data):
+    folder, data, _ = find_run(cfg, ranks)
+    with open_run(cfg, ranks, folder, data):
         pass
 
 

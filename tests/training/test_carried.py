@@ -10,7 +10,8 @@ from models.frames import Frames
 from models.gap import frame_gaps
 from models.temporal import TEMPORAL_PARTS
 from tests.training.jobs import one_rank
-from training import run as runs
+from training.build import open_training
+from training.data import open_data
 from training.sidings.carry import open_row_states, pack_row_states
 from training.step import Position, train_step
 
@@ -73,8 +74,8 @@ def test_forgetting_between_steps_would_be_seen(config):
     losses = []
     for forget in (False, True):
         cfg = config(*CARRY, "train.lr=0", "train.backbone_lr=0")
-        data = runs.open_data(cfg, one_rank())
-        training = runs.open_training(cfg, one_rank(), data)
+        data = open_data(cfg, one_rank())
+        training = open_training(cfg, one_rank(), data)
         torch.nn.init.normal_(training.model.object_branch.temporal.layers[0].readout.weight)
         memory, total = [], 0.0
         for step, batches in enumerate(data.loader.by_step()):

@@ -22,9 +22,9 @@ from bload.schedule.balance import BALANCES
 from datasets.annotations.read import OBJECTS_FILE, SMALL_BOXES_FILE
 from models.temporal import TEMPORAL_PARTS
 from tests.training.jobs import one_rank, overrides
-from training import run as runs
 from training.config import SYNC_NAMES, compose_job
 from training.ranks import Ranks, join_ranks, set_deterministic
+from training.report import write
 from training.sidings import fitted
 
 COUNT = 26
@@ -161,7 +161,7 @@ def outcome(ranks: Ranks, lines: list[str]) -> str:
                 with mock.patch.object(fitted, "REPEATS", 1):
                     fitted.main(lines)
         alone = join_ranks(cfg.train.device, cfg.train.timeout, cfg.train.deterministic)
-        with mock.patch.object(runs, "write_or_warn"):
+        with mock.patch.object(write, "write_or_warn"):
             summary = train.train(cfg, alone if ranks.world_size == 1 else ranks)
     except InputError as error:
         return str(error)

@@ -53,6 +53,7 @@ FAULTY = """
 import os, train
 from bload import InputError
 from training import jobs, run
+from training.report import write
 
 step = run.train_step
 
@@ -62,7 +63,7 @@ def fail(*arguments):
     raise ERROR("of one rank")
 
 run.train_step = fail
-run.write_or_warn = lambda *_: None
+write.write_or_warn = lambda *_: None
 if __name__ == "__main__":
     jobs.run(train.main)
 """

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from tests.training.jobs import one_rank
+from training.build import open_training
 from training.data import open_data
 from training.ranks import Ranks
-from training.run import open_training
 from training.step import Position, train_step
 
 pytestmark = pytest.mark.gpu

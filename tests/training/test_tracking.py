@@ -58,7 +58,7 @@ def test_figures_come_at_their_step_and_only_a_run_that_goes_on_keeps_its_id(
         Image.new("RGB", (9, 9)).save(folder / "prediction.png")
 
     monkeypatch.setattr(wandb, "init", init)
-    monkeypatch.setattr("training.run.write_or_warn", draw)
+    monkeypatch.setattr("training.report.write.write_or_warn", draw)
     job = ("wandb.mode=online", "train.epochs=1", "train.checkpoint_minutes=0", "train.log_every=1")
     with interrupted((0, 2)), pytest.raises(KeyboardInterrupt):
         train.train(config(*job), one_rank())
