@@ -38,11 +38,9 @@ def __getattr__(name: str) -> Any:
 def build_model(cfg: ModelConfig, **execution: Any) -> "DDS":
     """Build the network of a config; `execution` as of `models.dds.DDS`."""
     from models.dds import DDS
-    from models.gap import GapEmbedding
 
-    sizes = {key: getattr(cfg, key) for key in network_keys() if key not in ("name", "time")}
-    conditioning = {"gap": GapEmbedding} if cfg.time == "gap" else {}
-    return DDS(**sizes, conditioning=conditioning, **execution)
+    arguments = {key: getattr(cfg, key) for key in network_keys() if key != "name"}
+    return DDS(**arguments, **execution)
 
 
 def build_criterion(cfg: LossConfig) -> "Criterion":

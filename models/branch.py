@@ -3,7 +3,6 @@
 B blocks, T slots, I = B * T pictures, S tokens, N queries, D width, L layers.
 """
 
-from collections.abc import Mapping
 from typing import Any, Unpack
 
 import torch
@@ -11,6 +10,7 @@ from torch import Tensor, nn
 
 from models.anchors import Windows
 from models.frames import Frames
+from models.gap import GapEmbedding
 from models.position import NEAR_WAVES, sine_position
 from models.slots import ComputedSlots
 from models.temporal import build_temporal
@@ -22,9 +22,7 @@ from models.transformer import LayerSizes, SpatialDecoder
 class Branch(nn.Module):
     """One of the two branches: its own queries, spatial decoder and temporal decoder.
 
-    Args:
-        conditioning: name -> class of an embedding ``(B, T) -> (B, T, D)``, of
-            `Frames.conditioning_BT`, which is added to what the temporal decoder reads.
+    The arguments are those of `models.dds.DDS`.
     """
 
     def __init__(
@@ -33,7 +31,7 @@ class Branch(nn.Module):
         decoder_layers: int,
         temporal_layers: int,
         temporal: str,
-        conditioning: Mapping[str, type[nn.Module]],
+        time: str,
         anchored: bool,
         **sizes: Unpack[LayerSizes],
     ) -> None:
@@ -42,9 +40,7 @@ class Branch(nn.Module):
         self.query_embed = nn.Embedding(queries, width)
         self.decoder = SpatialDecoder(decoder_layers, **sizes)
         self.temporal = build_temporal(temporal, temporal_layers, **sizes)
-        self.conditioning = tuple(conditioning)
-        for name, embedding in conditioning.items():
-            self.add_module(name, embedding(width))
+        self.gap = GapEmbedding(width) if time == "gap" else None
         self.windows = None
         if anchored:
             self.windows = Windows(queries, sizes["heads"])
@@ -64,9 +60,9 @@ class Branch(nn.Module):
         assert frames.orders is not None
         spatial = slots.scatter(spatial_LIND)
         temporal_input = spatial[-1]
-        for name in self.conditioning:
-            added_BTD = self.get_submodule(name)(frames.conditioning_BT)
-            temporal_input = temporal_input + added_BTD[:, :, None].to(temporal_input.dtype)
+        if self.gap is not None:
+            gap_BTD = self.gap(frames.gap_BT)
+            temporal_input = temporal_input + gap_BTD[:, :, None].to(temporal_input.dtype)
         temporal, state = run_in_chunks(
             self.temporal,
             temporal_input,

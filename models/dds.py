@@ -10,7 +10,6 @@ frames -> backbone -> encoder -+-> object branch:   spatial decoder -> temporal 
 Frames are encoded and decoded all at once; only the temporal decoders walk through time.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -55,7 +54,7 @@ class DDS(nn.Module):
         dropout: in attention and feed-forward; the walk through time has none.
         backbone: a name in `models.config.BACKBONES`.
         temporal: a name in `models.temporal.TEMPORAL_PARTS`.
-        conditioning: embeddings of `Frames.conditioning_BT`, see `models.branch.Branch`.
+        time: ``none``, or ``gap``: the temporal decoders know the time between frames.
         norm_first: norm before each sub-layer instead of after it (DETR's).
         anchored: start each query of both branches at its own point. Its position is that of the
             point, most heads look around it, and object and union boxes are relative to a learned
@@ -86,7 +85,7 @@ class DDS(nn.Module):
         norm_first: bool = False,
         anchored: bool = False,
         dense: bool = False,
-        conditioning: Mapping[str, type[nn.Module]] = {},
+        time: str = "none",
         execution: Execution | None = None,
     ) -> None:
         super().__init__()
@@ -102,9 +101,7 @@ class DDS(nn.Module):
         self.input_proj = Pointwise(self.backbone.channels, width)
         self.encoder = Encoder(encoder_layers, **sizes)
         self.object_branch, self.relation_branch = (
-            Branch(
-                queries, decoder_layers, temporal_layers, temporal, conditioning, anchored, **sizes
-            )
+            Branch(queries, decoder_layers, temporal_layers, temporal, time, anchored, **sizes)
             for _ in range(2)
         )
         self.person_box = BoxHead(width)

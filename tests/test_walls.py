@@ -81,7 +81,8 @@ ROAD = ("train.py", "eval.py", "training/open.py", "training/run.py", "training/
 ROAD += ("training/checkpoint.py", "models/dds.py", "models/branch.py")
 SIDINGS = {"sync", "gossip", "exchange", "offload", "recompute", "fitted", "gap", "bptt"}
 SIDINGS |= {"starts", "repeated", "carry", "carried", "elastic"}
-EXEMPT = {("eval.py", "starts")}
+EXEMPT = {("eval.py", "starts"), ("models/branch.py", "gap"), ("models/branch.py", "gap_BT")}
+EXEMPT |= {("models/branch.py", "gap_BTD")}
 
 
 def names(tree):

@@ -221,7 +221,7 @@ def in_parallel(model: DDS, ranks: Ranks) -> DistributedDataParallel:
     parallel.broadcast_buffers = False  # they are constant
     pixels_BTCHW = torch.zeros(1, 2, 3, 64, 64, dtype=torch.uint8, device=ranks.device)
     zeros_BT = torch.zeros(1, 2, dtype=torch.bool, device=ranks.device)
-    outputs = parallel(Frames(pixels_BTCHW, zeros_BT, conditioning_BT=zeros_BT.float()))
+    outputs = parallel(Frames(pixels_BTCHW, zeros_BT, gap_BT=zeros_BT.float()))
     values = [getattr(outputs, field.name) for field in fields(outputs)]
     torch.stack([value.sum() for value in values if isinstance(value, Tensor)]).sum().backward()
     parallel.zero_grad()

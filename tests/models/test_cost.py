@@ -28,7 +28,7 @@ def nothing(blocks):
     """A real batch of black frames."""
     pixels = torch.zeros(blocks, SLOTS, 3, SIDE, SIDE, dtype=torch.uint8)
     flags = torch.zeros(2, blocks, SLOTS, dtype=torch.bool)
-    return Frames(pixels, *flags, conditioning_BT=torch.zeros(blocks, SLOTS))
+    return Frames(pixels, *flags, gap_BT=torch.zeros(blocks, SLOTS))
 
 
 @pytest.fixture(scope="module")

@@ -56,8 +56,8 @@ def test_truncation_in_time_cuts_the_gradients_of_both_branches(temporal):
     model = tiny(temporal=temporal, time="gap")
     frames, start = batch(1, 5)
     gap_BT = torch.tensor([[0, 3, 1, 40, 2.0]], requires_grad=True)
-    whole = model(Frames(frames, start, conditioning_BT=gap_BT))
-    cut = model(Frames(frames, start, conditioning_BT=gap_BT, orders=walk_orders(start, 2)))
+    whole = model(Frames(frames, start, gap_BT=gap_BT))
+    cut = model(Frames(frames, start, gap_BT=gap_BT, orders=walk_orders(start, 2)))
     assert difference(whole, cut) < 1e-12
     # What the last slot predicts goes back through gaps to the video's start, or to its chunk's.
     for outputs, first in ((whole, 0), (cut, 4)):

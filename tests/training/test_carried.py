@@ -21,7 +21,7 @@ CARRY = ("loader.long=carry", "loader.t_max=10", "train.batch_slots=40", "model.
 def predict(model, batch, before):
     """Class logits by video and position, and what the rows remember."""
     gap_BT = frame_gaps(batch)
-    frames = Frames(batch.inputs_BT, batch.start_BT, batch.valid_BT, conditioning_BT=gap_BT)
+    frames = Frames(batch.inputs_BT, batch.start_BT, batch.valid_BT, gap_BT=gap_BT)
     outputs = model(frames, before)
     logits, valid_BT = outputs.class_logits_LBTNK[-1][batch.valid_BT], batch.valid_BT
     places = batch.sequence_BT[valid_BT].tolist(), batch.position_BT[valid_BT].tolist()
