@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from models.config import LossConfig, ModelConfig, network_keys
 
 if TYPE_CHECKING:
-    from models.criterion import Criterion, counts
+    from models.criterion import Criterion, loss_divisors
     from models.dds import DDS
     from models.targets import to_tensors
 
@@ -18,11 +18,11 @@ __all__ = [
     "Criterion",
     "build_criterion",
     "build_model",
-    "counts",
+    "loss_divisors",
     "to_tensors",
 ]
 _WITH_TORCH = {
-    "criterion": ("Criterion", "counts"),
+    "criterion": ("Criterion", "loss_divisors"),
     "dds": ("DDS",),
     "targets": ("to_tensors",),
 }

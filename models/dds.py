@@ -196,7 +196,7 @@ class DDS(nn.Module):
             grid=(rows, columns),
         )
 
-    def encode_alone(self, frames_ICHW: Tensor, extent_I2: Tensor | None = None) -> Tensor:
+    def encode(self, frames_ICHW: Tensor, extent_I2: Tensor | None = None) -> Tensor:
         """Compute the per-frame part, in which no picture sees another: tokens ``(I, H, W, D)``."""
         frames_ICHW = frames_ICHW.contiguous(memory_format=torch.channels_last)
         scale, shift = 1 / (255 * self.pixel_std), -self.pixel_mean / self.pixel_std

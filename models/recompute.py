@@ -30,8 +30,8 @@ class Recompute(Execution):
 
     def encode(self, network: "DDS", frames_ICHW: Tensor, extent_I2: Tensor | None) -> Tensor:
         if not torch.is_grad_enabled():
-            return network.encode_alone(frames_ICHW, extent_I2)
-        return recomputed(network.encode_alone, self.share, frames_ICHW, extent_I2)
+            return network.encode(frames_ICHW, extent_I2)
+        return recomputed(network.encode, self.share, frames_ICHW, extent_I2)
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Offload(Execution):
     """Keep the activations of the per-frame part in host memory."""
 
     def encode(self, network: "DDS", frames_ICHW: Tensor, extent_I2: Tensor | None) -> Tensor:
-        return offloaded(network.encode_alone, frames_ICHW, extent_I2)
+        return offloaded(network.encode, frames_ICHW, extent_I2)
 
 
 def recomputed(

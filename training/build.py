@@ -60,13 +60,13 @@ class Training:
     criterion: Criterion
     inputs: Inputs
     optimiser: Optimiser
-    schedule: RateSchedule
+    rate_schedule: RateSchedule
     ablation: Callable[[Batch], Batch]
     """Applied to every batch before anything else; returns it as it is in all but ablations."""
     evaluation_ablation: Callable[[Batch], Batch]
     """Applied to every batch of an evaluation."""
-    averaged_weights: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
-    """Within this context all ranks have the same weights; all ranks enter it."""
+    mean_over_ranks: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
+    """Context in which weights are their mean over ranks; all ranks enter it."""
     sidings: dict[str, Siding] = field(default_factory=dict)
 
     @property

@@ -39,14 +39,15 @@ class Progress:
     """Highest Recall@20 on the validation videos so far, in 0..1."""
     epochs: list[dict[str, Any]] = field(default_factory=list)
     """Figures of every finished epoch."""
-    evaluated: float = 0
-    """Epochs, with a fraction, that were done at the last evaluation there, which gave `recall`."""
     recall: float | None = None
+    """Recall@20 of the last evaluation on the validation videos."""
+    evaluated: float = 0
+    """Epochs, with a fraction, that were done when `recall` was measured."""
     epoch_sums: list[dict[str, dict[str, float]]] = field(default_factory=list)
     """Sums over the current epoch so far, one per rank, see `training.figures.Meter`."""
-    part: int = 1
-    """Number of times that steps of another size began, and 1."""
-    memory: list[Any] = field(default_factory=list)
+    step_size_changes: int = 0
+    """Number of times that the run went on with steps of another size, see ``run.resume``."""
+    row_states: list[Any] = field(default_factory=list)
     """Row states at the current step, one list per rank, see `training.step.train_step`."""
 
 
@@ -58,7 +59,7 @@ def save_checkpoint(
     All ranks call this.
     """
     sidings = {name: siding.state_dict() for name, siding in training.sidings.items()}
-    with training.averaged_weights():
+    with training.mean_over_ranks():
         if not training.ranks.is_first:
             return
         state = {
@@ -118,7 +119,7 @@ def restore(
         required = {name: saved_progress[name] for name in asdict(Progress())}  # none is missing
         progress = Progress(**saved_progress | required)  # and there are no others
         blocks_per_step = saved["loader"]["plan"]["blocks per step"]
-        progress.part += blocks_per_step != loader.sampler.blocks_per_step
+        progress.step_size_changes += blocks_per_step != loader.sampler.blocks_per_step
     place = f"{path}: epoch {loader.sampler.epoch + 1}, step {loader.step}"
     if loader.sampler.epoch == training.cfg.epochs:
         place = f"{path}: every epoch is trained, only the evaluation is left"

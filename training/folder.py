@@ -169,15 +169,15 @@ class RunFolder:
             folder
             for folder in (RunFolder(path.parent) for path in paths)
             if folder.last.exists()
-            and world_size != (named_on := folder.named_on)
-            and folder.path.name == run_name(cfg, named_on)
+            and world_size != (ranks_in_name := folder.ranks_in_name)
+            and folder.path.name == run_name(cfg, ranks_in_name)
         ]
 
     @property
-    def named_on(self) -> int:
+    def ranks_in_name(self) -> int:
         """Number of ranks that the run in this folder is named by."""
         config = self._config()
-        return config.get("named_on", config["ranks"])
+        return config.get("ranks_in_name", config["ranks"])
 
     @contextmanager
     def lock(self, ranks: Ranks) -> Iterator[None]:
@@ -310,10 +310,10 @@ class RunFolder:
 
     def begin(self, cfg: TrainJob, ranks: Ranks) -> None:
         """Write the config, and the number of ranks that names the folder; remove a summary."""
-        named_on = ranks.world_size
-        if self.config.exists() and self.path.name != run_name(cfg, named_on):
-            named_on = self.named_on
-        config = {**asdict(cfg), "ranks": ranks.world_size, "named_on": named_on}
+        ranks_in_name = ranks.world_size
+        if self.config.exists() and self.path.name != run_name(cfg, ranks_in_name):
+            ranks_in_name = self.ranks_in_name
+        config = {**asdict(cfg), "ranks": ranks.world_size, "ranks_in_name": ranks_in_name}
         self.write_json(self.config, config)
         self.summary.unlink(missing_ok=True)
 

@@ -74,7 +74,13 @@ def begin_or_resume(cfg: TrainJob, ranks: Ranks, folder: RunFolder, data: Data) 
             folder.previous.replace(folder.last)  # else saving would move the damaged one over it
     ranks.barrier()
     tracker = Tracker(
-        folder, asdict(cfg), cfg.wandb, progress.epochs, progress.part, is_new, ranks.is_first
+        folder,
+        config=asdict(cfg),
+        options=cfg.wandb,
+        epochs=progress.epochs,
+        step_size_changes=progress.step_size_changes,
+        is_new=is_new,
+        active=ranks.is_first,
     )
     run = Run(cfg, ranks, folder, data, training, progress, tracker)
     run.awaits_workers = cfg.train.workers > 0

@@ -96,7 +96,7 @@ class Run:
             self.meter.add(losses=sums["losses"])
         if saved:
             self.meter.add(seconds=saved[self.ranks.rank % len(saved)]["seconds"])
-        self.row_states = open_row_states(self.progress.memory, loader, self.ranks.device)
+        self.row_states = open_row_states(self.progress.row_states, loader, self.ranks.device)
 
     def batches(self) -> Iterator[list[Batch]]:
         """Yield the batches of each remaining step of the epoch; its times go to the meter."""
@@ -155,7 +155,7 @@ class Run:
     def save_inside_epoch(self) -> None:
         """Save between two steps; all ranks call this."""
         self.progress.epoch_sums = self.ranks.gather(self.meter.sums())
-        self.progress.memory = self.ranks.gather(pack_row_states(self.row_states))
+        self.progress.row_states = self.ranks.gather(pack_row_states(self.row_states))
         self.save()
 
     def save(self, path: Path | None = None) -> None:
@@ -194,7 +194,7 @@ class Run:
     def evaluate(self, split: Split, relations: Path | None = None) -> dict[str, float]:
         """Evaluate the current weights, or their average; `relations` as in `evaluate`."""
         train = self.cfg.train
-        with self.training.averaged_weights():
+        with self.training.mean_over_ranks():
             return evaluate(
                 self.training.evaluated_model,
                 split.source,
@@ -217,7 +217,7 @@ class Run:
         if self.ranks.is_first:
             print(epoch_line(self.epoch + 1, self.epochs, figures), flush=True)
         self.progress.epochs.append(figures)
-        self.progress.epoch_sums, self.progress.memory = [], []
+        self.progress.epoch_sums, self.progress.row_states = [], []
         loader.set_epoch(self.epoch + 1)  # where this checkpoint is to resume
         self.save()
         if self.ranks.should_stop():

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from datasets.annotations.targets import FrameTargets
-from models import DDS, Criterion, build_model, counts, to_tensors
+from models import DDS, Criterion, build_model, loss_divisors, to_tensors
 from models.config import ModelConfig
 from models.execution import Execution
 from models.outputs import Outputs
@@ -46,7 +46,7 @@ def gradients(model: nn.Module) -> Tensor:
 def loss_of(outputs: Outputs, valid_BT: Tensor) -> Tensor:
     """The loss of a batch alone against random annotations of its valid frames."""
     targets = to_tensors(annotate(0, int(valid_BT.sum())))
-    return Criterion()(outputs, targets, valid_BT, counts(targets.objects, 5))["loss"]
+    return Criterion()(outputs, targets, valid_BT, loss_divisors(targets.objects, 5))["loss"]
 
 
 def tiny(execution: Execution | None = None, **changes: int | float | bool | str) -> DDS:

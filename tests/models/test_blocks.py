@@ -6,7 +6,7 @@ L layers, B blocks, T slots.
 import pytest
 import torch
 
-from models import Criterion, counts, to_tensors
+from models import Criterion, loss_divisors, to_tensors
 from models.frames import Frames
 from models.temporal import TEMPORAL_PARTS
 from tests.models.conftest import annotate, gradients, pack, tensors, tiny
@@ -40,7 +40,7 @@ def test_a_block_gives_the_outputs_and_gradients_of_its_videos_alone(videos, tem
     annotations = [annotate(video, len(frames)) for video, frames in enumerate(videos)]
     ordered = [frame for block in BLOCKS for video in block for frame in annotations[video]]
     targets = to_tensors(ordered)
-    total = counts(targets.objects, queries=5)
+    total = loss_divisors(targets.objects, queries=5)
     frames, start, valid = pack(videos, BLOCKS, SLOTS)
     frames = frames.double().masked_fill(~valid[..., None, None, None], float("nan"))
     gap_BT = torch.stack([gaps_of(*block, padding=float("nan")) for block in BLOCKS])

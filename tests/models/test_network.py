@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from bload.errors import InputError
-from models import DDS, Criterion, counts, to_tensors
+from models import DDS, Criterion, loss_divisors, to_tensors
 from models.anchors import Windows
 from models.extent import cell_points
 from models.frames import Frames
@@ -75,7 +75,7 @@ def test_trains_under_autocast_to_bfloat16(temporal):
     extent_BT2 = torch.tensor([[[1, 1], [0.5, 0.75], [0.28, 1]]]).expand(2, -1, -1)
     valid = torch.ones_like(start)
     targets = to_tensors(annotate(0, 6))
-    total = counts(targets.objects, 5)
+    total = loss_divisors(targets.objects, 5)
     outputs = model(Frames(frames, start, valid, extent_BT2))
     exact = Criterion()(outputs, targets, valid, total)["loss"]
     with torch.autocast("cpu", torch.bfloat16):

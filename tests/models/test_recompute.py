@@ -113,15 +113,15 @@ def test_every_picture_more_that_is_recomputed_keeps_as_much_less(frames, skippe
 def test_what_is_kept_is_gone_before_anything_is_recomputed(frames, monkeypatch):
     """So that the chunk under way takes no memory beyond the peak."""
     model, order = tiny(execution=Recompute()), []
-    encode = model.encode_alone
+    encode = model.encode
 
-    def encode_alone(frames_ICHW, extent_I2=None):
+    def record(frames_ICHW, extent_I2=None):
         tokens = encode(frames_ICHW, extent_I2)
         if tokens.requires_grad:
             tokens.register_hook(lambda _: order.append(len(frames_ICHW)))
         return tokens
 
-    monkeypatch.setattr(model, "encode_alone", encode_alone)
+    monkeypatch.setattr(model, "encode", record)
     loss_and_gradients(model, frames, 4 / FRAMES)
     assert order[0] == 3
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from bload import InputError
-from models import Criterion, counts, to_tensors
+from models import Criterion, loss_divisors, to_tensors
 from models.exchange import Exchange
 from models.execution import Execution
 from models.frames import Frames
@@ -60,7 +60,7 @@ def losses_of(model, batches, batch, bptt):
     (frames, annotations), valid_BT = batch, batch[0].valid_BT
     objects = [len(frame.object_classes_M) for _, frames in batches for frame in frames]
     outputs = model(replace(frames, orders=walk_orders(frames.start_BT, bptt)))
-    total = counts(objects, QUERIES)
+    total = loss_divisors(objects, QUERIES)
     loss = Criterion()(outputs, to_tensors(annotations), valid_BT, total)["loss"]
     values = {name: value[:, valid_BT] for name, value in tensors(outputs).items()}
     return {name: value.detach().numpy() for name, value in values.items()}, loss

@@ -35,7 +35,7 @@ def test_a_call_of_wandb_that_fails_is_a_warning(where, name, tmp_path, capsys, 
     monkeypatch.setattr(wandb, "init", FakeRun)
     monkeypatch.setattr(where, name, Mock(side_effect=wandb.errors.CommError("no server")))
     Image.new("RGB", (9, 9)).save(tmp_path / "prediction.png")
-    with Tracker(RunFolder(tmp_path), {}, WandbConfig("online"), [], 1, True, True) as tracker:
+    with Tracker(RunFolder(tmp_path), {}, WandbConfig("online"), [], 0, True, True) as tracker:
         tracker.draw({"bload": make_plan([3, 5], "bload", 8)})
         tracker.log("step", 1, 1, {"loss": 0.5})
         tracker.show([tmp_path / "prediction.png"])

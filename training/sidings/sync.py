@@ -202,8 +202,8 @@ def switch_on(training: "Training", loader: BlockLoader | None) -> "Training":
         modules = [module for module in (training.model, training.average) if module is not None]
         cfg = training.cfg
         optimiser = SyncedOptimiser(training.optimiser, modules, cfg.sync, cfg.sync_every, loader)
-        averaged_weights = partial(mean_weights, modules)
-        training = replace(training, optimiser=optimiser, averaged_weights=averaged_weights)
+        mean_over_ranks = partial(mean_weights, modules)
+        training = replace(training, optimiser=optimiser, mean_over_ranks=mean_over_ranks)
     return replace(training, sidings=training.sidings | {"sync": RankStates(training)})
 
 
