@@ -7,14 +7,14 @@ import contextlib
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from bload import Batch, BlockLoader, BlockSampler
+from bload import Batch, BlockLoader
 from datasets.action_genome import VideoSource
 from datasets.build import build_letterbox
 from datasets.letterbox import Letterbox
@@ -37,14 +37,6 @@ if TYPE_CHECKING:
     from training.data import Data
 
 
-class Siding(Protocol):
-    """State of an option, which checkpoints hold under its name; all ranks call both methods."""
-
-    def state_dict(self) -> Any: ...
-
-    def load_state_dict(self, state: Any) -> None: ...
-
-
 @dataclass(frozen=True)
 class Training:
     """Objects that the steps of a run share, from `build_training`."""
@@ -65,9 +57,14 @@ class Training:
     """Applied to every batch before anything else; returns it as it is in all but ablations."""
     evaluation_ablation: Callable[[Batch], Batch]
     """Applied to every batch of an evaluation."""
+    after_step: Callable[[], None] = lambda: None
+    """Called on all ranks after each step of the optimiser."""
     mean_over_ranks: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
     """Context in which weights are their mean over ranks; all ranks enter it."""
-    sidings: dict[str, Siding] = field(default_factory=dict)
+    rank_states: "sync.RankStates | None" = None
+    """States of all ranks, if each has weights of its own."""
+    choices: Mapping[str, float] = field(default_factory=dict)
+    """Values that were chosen when the run began; a resumed run keeps them."""
 
     @property
     def evaluated_model(self) -> nn.Module:
@@ -107,16 +104,6 @@ def choose_kernels(amp: str, deterministic: bool, one_shape: bool) -> None:
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
 
 
-def choose_execution(
-    cfg: TrainJob, ranks: Ranks, sampler: BlockSampler, saved: Mapping[str, Any]
-) -> tuple[Execution, dict[str, Siding]]:
-    """Choose how the network computes; `saved` are the sidings of the checkpoint, if any."""
-    if cfg.model.recompute != "auto":
-        return build_execution(cfg, ranks.world_size), {}
-    choice = recompute.choose(cfg, ranks, sampler, saved.get("recompute"))
-    return build_execution(cfg, ranks.world_size, choice.share), {"recompute": choice}
-
-
 def build_execution(cfg: TrainJob, world_size: int, share: float | None = None) -> Execution:
     """Choose how the network computes.
 
@@ -134,40 +121,43 @@ def build_execution(cfg: TrainJob, world_size: int, share: float | None = None) 
     return execution
 
 
-def build_network(cfg: TrainJob, device: torch.device, execution: Execution) -> DDS:
-    """Build the model of a job."""
-    model = build_model(cfg.model, execution=execution).to(device)
+def build_network(cfg: ModelConfig, device: torch.device, execution: Execution) -> DDS:
+    """Build the model of a config on a device."""
+    model = build_model(cfg, execution=execution).to(device)
     model.backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    if cfg.model.weights:
+    if cfg.weights:
         freeze_first_stage(model.backbone)
     return model
 
 
 def build_inputs(
-    model: ModelConfig, letterbox: Letterbox, device: torch.device, train: TrainConfig | None = None
+    cfg: ModelConfig, letterbox: Letterbox, device: torch.device, bptt: int | None = None
 ) -> Inputs:
-    """Build what turns batches into frames for a model; `train` is given for training."""
-    gaps = frame_gaps if model.time == "gap" else None
-    return Inputs(letterbox, device, gaps, train.bptt if train else None)
+    """Build what turns batches into frames for a model."""
+    return Inputs(letterbox, device, frame_gaps if cfg.time == "gap" else None, bptt)
 
 
 def open_training(
-    cfg: TrainJob, ranks: Ranks, data: "Data", saved: Mapping[str, Any] | None = None
+    cfg: TrainJob, ranks: Ranks, data: "Data", choices: Mapping[str, float] = {}
 ) -> Training:
     """Build the model of a job on this rank's device, with its optimiser, losses and inputs.
 
     Args:
-        saved: contents of the checkpoint that it will be restored from.
+        choices: of the run, if it has begun before.
     """
     sampler = data.loader.sampler
-    execution, sidings = choose_execution(cfg, ranks, sampler, saved["sidings"] if saved else {})
+    if cfg.model.recompute != "auto":
+        choices = {}
+    elif not choices:
+        choices = {"recompute": recompute.choose(cfg, ranks, sampler)}
+    execution = build_execution(cfg, ranks.world_size, choices.get("recompute"))
     torch.manual_seed(cfg.train.seed)
     with ranks.agree_on_errors():
-        model = build_network(cfg, ranks.device, execution)
+        model = build_network(cfg.model, ranks.device, execution)
     one_shape = sampler.plan.has_one_size and not cfg.model.skip_padding
     choose_kernels(cfg.train.amp, cfg.train.deterministic, one_shape)
     cfg = replace(cfg, train=cfg.train.with_epochs_for_slots(data.loader.account.processed))
-    return build_training(cfg, ranks, model, data.source, data.loader, sidings)
+    return build_training(cfg, ranks, model, data.source, data.loader, choices)
 
 
 def build_training(
@@ -176,32 +166,34 @@ def build_training(
     model: DDS,
     source: VideoSource,
     loader: BlockLoader | None = None,
-    sidings: Mapping[str, Siding] = {},
+    choices: Mapping[str, float] = {},
 ) -> Training:
     """Build the `Training` of a model that is already on its device.
 
     Args:
         source: videos to train on.
         loader: tells where in its epoch a step is, for ``train.sync``.
-        sidings: of the network.
     """
-    train, average = cfg.train, None
-    if train.ema:
-        average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(train.ema))
+    train = cfg.train
     letterbox = build_letterbox(source, cfg.dataset.augment, train.seed)
+    average = get_ema_multi_avg_fn(train.ema) if train.ema else None
     training = Training(
-        train,
-        ranks,
-        model,
-        model,
-        average,
-        build_criterion(cfg.loss),
-        build_inputs(cfg.model, letterbox, ranks.device, train),
-        build_optimiser(model, train.lr, train.backbone_lr, train.weight_decay, train.muon_lr),
-        RateSchedule(train.schedule, train.epochs, train.warmup_epochs, train.step_at),
-        Ablation(train.starts, train.padding, train.seed),
-        Ablation(train.starts, seed=train.seed),
-        sidings={**sidings},
+        cfg=train,
+        ranks=ranks,
+        model=model,
+        parallel=model,
+        average=AveragedModel(model, multi_avg_fn=average) if average else None,
+        criterion=build_criterion(cfg.loss),
+        inputs=build_inputs(cfg.model, letterbox, ranks.device, train.bptt),
+        optimiser=build_optimiser(
+            model, train.lr, train.backbone_lr, train.weight_decay, train.muon_lr
+        ),
+        rate_schedule=RateSchedule(
+            train.schedule, train.epochs, train.warmup_epochs, train.step_at
+        ),
+        ablation=Ablation(train.starts, train.padding, train.seed),
+        evaluation_ablation=Ablation(train.starts, seed=train.seed),
+        choices=choices,
     )
     if train.sync != "allreduce":
         return sync.switch_on(training, loader)

@@ -58,7 +58,7 @@ def save_checkpoint(
 
     All ranks call this.
     """
-    sidings = {name: siding.state_dict() for name, siding in training.sidings.items()}
+    rank_states = training.rank_states.state_dict() if training.rank_states else []
     with training.mean_over_ranks():
         if not training.ranks.is_first:
             return
@@ -67,7 +67,8 @@ def save_checkpoint(
             "epoch": loader.sampler.epoch,
             "loader": loader.sampler.state_dict(loader.step),
             "progress": asdict(progress),
-            "sidings": sidings,
+            "choices": {**training.choices},
+            "rank_states": rank_states,
             **training.state_dict(),
         }
         previous = path.with_name(PREVIOUS) if path.name == LAST else None
@@ -112,9 +113,8 @@ def restore(
                 f"{training.cfg.epochs}; raise it, or give another checkpoint"
             )
         training.load_state_dict(saved)
-        for name, siding in training.sidings.items():
-            if name in saved["sidings"]:
-                siding.load_state_dict(saved["sidings"][name])
+        if training.rank_states:
+            training.rank_states.load_state_dict(saved["rank_states"])
         saved_progress = saved["progress"]
         required = {name: saved_progress[name] for name in asdict(Progress())}  # none is missing
         progress = Progress(**saved_progress | required)  # and there are no others

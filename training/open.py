@@ -51,7 +51,7 @@ def begin_or_resume(cfg: TrainJob, ranks: Ranks, folder: RunFolder, data: Data) 
         if not paths and cfg.run.resume in RESUMING:
             message = folder.similar_run(cfg, loader.sampler)
         path, saved, errors = open_checkpoint(paths)
-    training = open_training(cfg, ranks, data, saved)
+    training = open_training(cfg, ranks, data, saved["choices"] if saved else {})
     if saved is None or path is None:
         progress = Progress()
         with ranks.agree_on_errors():

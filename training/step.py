@@ -75,6 +75,7 @@ def train_step(
             f"({cfg.lr}) or set train.amp=off; the last good checkpoint is in the run's folder"
         )
     training.optimiser.step()
+    training.after_step()
     if training.average:
         training.average.update_parameters(training.model)
     rate = training.optimiser.param_groups[-1]["lr"]

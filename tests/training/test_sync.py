@@ -25,7 +25,7 @@ from training.checkpoint import load_model
 from training.config import SYNC_NAMES
 from training.data import open_data
 from training.folder import run_name
-from training.sidings.sync import SYNCS, SyncedOptimiser, is_average_due, trainable_parameters
+from training.sidings.sync import SYNCS, is_average_due, trainable_parameters
 from training.step import Position
 
 SHORT = ("loader=naive", "train.epochs=1", "train.checkpoint_minutes=0", "train.ema=0.5")
@@ -99,10 +99,7 @@ def step_in_double(ranks, config):
     training, batches = double_training(ranks, config)
     rate = torch.optim.SGD(training.model.parameters(), lr=0.1)
     rate.param_groups[0]["base_lr"] = 0.1
-    if isinstance(training.optimiser, SyncedOptimiser):
-        training.optimiser.optimiser = rate
-    else:
-        training = replace(training, optimiser=rate)
+    training = replace(training, optimiser=rate)
     engine.train_step(training, batches, Position(0, 0, 1 / 9))
     return {name: p.detach().numpy().copy() for name, p in training.model.named_parameters()}
 
@@ -130,7 +127,7 @@ def test_ranks_apart_that_are_interrupted_end_as_if_they_were_not(config, tmp_pa
     two_ranks.run(train_halves, config(*options, runs="halves"), (0, 3))
     whole, halves = only_run(tmp_path / "whole"), only_run(tmp_path / "halves")
     assert_same_run(whole, halves)
-    assert_same_state(checkpoint(halves)["sidings"]["sync"], checkpoint(whole)["sidings"]["sync"])
+    assert_same_state(checkpoint(halves)["rank_states"], checkpoint(whole)["rank_states"])
 
 
 @pytest.mark.dist
@@ -140,7 +137,7 @@ def test_a_checkpoint_holds_all_ranks_and_their_mean(config, tmp_path, two_ranks
     folder = only_run(tmp_path / "runs")
     saved = checkpoint(folder)
     assert saved["loader"]["step"] == 3
-    one, other = saved["sidings"]["sync"]
+    one, other = saved["rank_states"]
     assert one.keys() == other.keys() == {"model", "optimiser", "average"}
     for part in ("model", "average"):
         assert any(not torch.equal(one[part][name], other[part][name]) for name in one[part])

@@ -80,7 +80,7 @@ def fit(cfg: TrainJob, source: VideoSource, ranks: Ranks) -> Cost:
     sizes = [(rows, max(1, t_max // part)) for rows, part in SHAPES]
     sizes = [(rows, t) for rows, t in sizes if rows * t <= cfg.train.batch_slots]
     choose_kernels(cfg.train.amp, cfg.train.deterministic, one_shape=False)
-    model = build_network(cfg, ranks.device, build_execution(cfg, ranks.world_size))
+    model = build_network(cfg.model, ranks.device, build_execution(cfg, ranks.world_size))
     training = build_training(cfg, ranks, model, source)
     work, seconds = [], []
     for batch in batches_of(source, [(*size, fill) for size in sizes for fill in FILLS]):
