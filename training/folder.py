@@ -17,17 +17,15 @@ import hashlib
 import json
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, fields, is_dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from bload import BlockSampler
 from bload.errors import InputError, plural
-from datasets.machine import plain_file, reading, write_whole
+from datasets.machine import lock_folder, plain_file, reading, write_whole
 from training.config import RESUMING, TrainJob
 from training.ranks import Ranks
 
@@ -181,30 +179,19 @@ class RunFolder:
 
     @contextmanager
     def lock(self, ranks: Ranks) -> Iterator[None]:
-        """Lock the folder against other runs; make it first if needed.
-
-        The system frees the lock when rank 0 ends, however it ends.
+        """Lock the folder against other runs, on rank 0; make it first if needed.
 
         Raises:
             InputError: another run holds it, or the folder cannot be written.
         """
-        lock = FileLock(self.path / "lock")
-        with ranks.agree_on_errors():
-            try:
-                self.path.mkdir(parents=True, exist_ok=True)
+        remedy = "set another run.name or run.root"
+        lock = lock_folder(self.path, lock=self.path / "lock", seconds=PATIENCE, remedy=remedy)
+        with ExitStack() as stack:
+            with ranks.agree_on_errors():
                 if ranks.is_first:
-                    lock.acquire(timeout=PATIENCE)
-            except Timeout:
-                raise InputError(
-                    f"{self.path} is in use by another run; wait for its end, stop it, or give "
-                    "this run a run.name of its own"
-                ) from None
-            except OSError as e:
-                raise InputError(f"{self.path} cannot be written ({e}); change run.root") from e
-        try:
+                    stack.enter_context(lock)
+            self.path.mkdir(parents=True, exist_ok=True)  # on the other machines
             yield
-        finally:
-            lock.release()
 
     def check_same_config(self, cfg: TrainJob, sampler: BlockSampler) -> None:
         """Raise `InputError` if something else was trained here, as a given run.name allows.

@@ -68,7 +68,9 @@ def restated(
                 sums["class"] -= logits[annotation.object_classes_M[m]].item()
                 weight += 1 / LAYERS
                 pairs += 1 / LAYERS
-                for predicted, wanted in zip(predictions.boxes, targets.boxes, strict=True):
+                for predicted, wanted in zip(
+                    predictions.boxes, targets.boxes_FM34.unbind(2), strict=True
+                ):
                     box, true = predicted[layer, frame, query], wanted[frame, m].double()
                     sums["l1"] += 2.5 * (box - true).abs().sum().item()
                     sums["giou"] += 1 - generalized_box_iou(corners(box), corners(true)).item()

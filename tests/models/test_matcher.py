@@ -42,7 +42,9 @@ def test_cost_is_the_sum_of_its_parts(boxes_count):
                 labels = torch.from_numpy(annotation.relations_MR()[m])
                 hits = scores[labels].mean() + (1 - scores[~labels]).mean()
                 l1, giou = [], []
-                for boxes, wanted in zip(predictions.boxes, targets.boxes, strict=True):
+                for boxes, wanted in zip(
+                    predictions.boxes, targets.boxes_FM34.unbind(2), strict=True
+                ):
                     box, true = boxes[0, frame, n], wanted[frame, m].double()
                     l1.append((box - true).abs().sum())
                     giou.append(generalized_box_iou(corners(box[None]), corners(true[None])).item())

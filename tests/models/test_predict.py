@@ -24,7 +24,8 @@ def test_targets_are_shares_of_the_native_frame():
         count = len(annotation.object_classes_M)
         assert targets.real_FM[frame].sum() == targets.objects[frame] == count
         person, objects, union = (
-            box_convert(boxes[frame], "cxcywh", "xyxy")[:count] * scale for boxes in targets.boxes
+            box_convert(boxes[frame], "cxcywh", "xyxy")[:count] * scale
+            for boxes in targets.boxes_FM34.unbind(2)
         )
         wanted = torch.from_numpy(annotation.object_boxes_M4)
         torch.testing.assert_close(person[0], torch.from_numpy(annotation.person_box_4))
@@ -33,7 +34,7 @@ def test_targets_are_shares_of_the_native_frame():
         torch.testing.assert_close(union[:, 2:], torch.maximum(person, wanted)[:, 2:])
         relations = torch.from_numpy(annotation.relations_MR())
         assert targets.relations_FMR[frame, :count].bool().equal(relations)
-        assert not targets.boxes[2][frame, count:].any()
+        assert not targets.boxes_FM34.unbind(2)[2][frame, count:].any()
 
 
 def sure_outputs(annotations, valid_BT: torch.Tensor, queries: int) -> Outputs:
@@ -46,7 +47,7 @@ def sure_outputs(annotations, valid_BT: torch.Tensor, queries: int) -> Outputs:
         field[1, valid_BT.flatten(), : content.shape[1]] = content
         return field.unflatten(1, (blocks, slots))
 
-    person, objects, union = (fill(4, boxes, 0.1) for boxes in targets.boxes)
+    person, objects, union = (fill(4, boxes, 0.1) for boxes in targets.boxes_FM34.unbind(2))
     classes = fill(37, torch.nn.functional.one_hot(targets.classes_FM, 37) * 40.0, 0.0)
     relations = fill(26, targets.relations_FMR * 40 - 20, -20.0)
     return Outputs(person, objects, classes, union, relations)

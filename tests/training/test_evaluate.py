@@ -62,8 +62,8 @@ class Seer(nn.Module):
         for b, t in valid_BT.nonzero().tolist():
             target = self.answers[frames_BTCHW[b, t].numpy().tobytes()]
             told, count = to_tensors([target]), len(target.object_classes_M)
-            person[:, b, t, :count] = told.person_boxes_F4[0].double()
-            boxes[:, b, t, :count] = told.object_boxes_FM4[0].double()
+            person[:, b, t, :count] = told.boxes_FM34[0, 0, 0].double()
+            boxes[:, b, t, :count] = told.boxes_FM34[0, :, 1].double()
             rows = torch.arange(count)
             classes[:, b, t, rows, told.classes_FM[0]] += 6.0
         return replace(
