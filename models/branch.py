@@ -80,7 +80,7 @@ class Branch(nn.Module):
         key_mask = to_key_mask(tokens.inside_IS)
         if self.windows is None:
             return self.decoder(position_ND, tokens.placed_ISD, tokens.memory_ISD, key_mask)
-        # Values have positions too: boxes are places, and few layers are there to find them.
+        # Values have positions too: with few layers, a query could not infer them for its boxes.
         windows = self.windows(tokens.centres).to(tokens.memory_ISD.dtype)
         if key_mask is not None:
             windows = windows.masked_fill(~key_mask, float("-inf"))

@@ -18,8 +18,8 @@ from models.temporal.layers import walk_orders
 class Frames:
     """Frames of a batch, and what the network has to know of each.
 
-    Keep all but the pixels on the host: then the network waits for no GPU, except ``attention`` on
-    blocks of more than 128 slots or with a state.
+    The network reads starts and valid slots on the host. If they are on a GPU, that synchronises
+    with it, so keep all but the pixels on the host.
     """
 
     pixels_BTCHW: Tensor

@@ -72,9 +72,10 @@ def changed_keys(saved: dict[str, Any], cfg: TrainJob) -> dict[str, tuple[Any, A
 def run_name(cfg: TrainJob, world_size: int) -> str:
     """Return a name such as ``bload-dds_tiny-synthetic-s0-1a2b3c4d``, with a hash of the config.
 
-    With blocks of 32 and a GRU: ``bload-dds_tiny-synthetic-T32-gru-s0-5e6f7a8b``. The frames of a
-    step count, on whatever number of ranks; the number counts if ranks differ. Values that are the
-    default of their key do not, so that a new key leaves the names as they are.
+    With blocks of 32 and a GRU: ``bload-dds_tiny-synthetic-T32-gru-s0-5e6f7a8b``. The hash is over
+    the values that are not their key's default, so that a new key leaves names as they are. In
+    place of a rank's slots it has those of all ranks, so that the number of ranks does not matter,
+    unless their weights differ (``train.sync``).
     """
     config = defining_values(cfg, with_defaults=False)
     config["train"]["batch_slots"] = cfg.train.batch_slots * world_size * cfg.train.micro_batches
