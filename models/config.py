@@ -16,7 +16,7 @@ RECOMPUTED_SHARES = {"none": 0.0, "backbone": 1.0, "offload": 0.0}
 numbers."""
 
 
-def share_of(choice: str) -> float:
+def recomputed_share(choice: str) -> float:
     """Return the share of the pictures to recompute that ``model.recompute`` names.
 
     Raises:
@@ -93,7 +93,7 @@ class ModelConfig(Checked):
         if self.width % self.heads:
             raise InputError(f"model.heads is {self.heads}; give a divisor of width {self.width}")
         if self.recompute != "auto":
-            share_of(self.recompute)
+            recomputed_share(self.recompute)
 
 
 def network_keys() -> tuple[str, ...]:

@@ -15,10 +15,12 @@ from torch.utils._pytree import tree_leaves
 
 from bload import BlockDataset, InputError, collate_blocks, from_dataset, make_plan
 from bload.batch.trees import to_device
-from models import build_criterion, build_model, criterion, loss_divisors, to_tensors
+from models import build_criterion, build_model, criterion
+from models.criterion import loss_divisors
 from models.frames import Frames
 from models.matcher import Matches, matching_cost
 from models.recompute import Recompute
+from models.targets import to_tensors
 from models.temporal import TEMPORAL_PARTS
 from tests.models.conftest import annotate
 from training import ranks

@@ -18,9 +18,11 @@ from bload import Batch, BlockLoader
 from datasets.action_genome import VideoSource
 from datasets.build import build_letterbox
 from datasets.letterbox import Letterbox
-from models import DDS, Criterion, build_criterion, build_model
+from models import build_criterion, build_model
 from models.backbone import freeze_first_stage
-from models.config import ModelConfig, share_of
+from models.config import ModelConfig, recomputed_share
+from models.criterion import Criterion
+from models.dds import DDS
 from models.exchange import Exchange
 from models.execution import Execution
 from models.frames import Frames
@@ -112,7 +114,7 @@ def build_execution(cfg: TrainJob, world_size: int, share: float | None = None) 
     """
     skip_padding, choice = cfg.model.skip_padding, cfg.model.recompute
     if share is None:
-        share = 1.0 if choice == "auto" else share_of(choice)
+        share = 1.0 if choice == "auto" else recomputed_share(choice)
     execution = Offload(skip_padding) if choice == "offload" else Execution(skip_padding)
     if share:
         execution = Recompute(skip_padding, share)

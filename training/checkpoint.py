@@ -18,8 +18,9 @@ from torch.optim.swa_utils import AveragedModel
 
 from bload import BlockLoader, InputError
 from datasets.machine import reading, write_whole
-from models import DDS, build_model
+from models import build_model
 from models.config import ModelConfig, network_keys
+from models.dds import DDS
 from training.build import Training
 from training.config import TrainJob
 from training.folder import LAST, PREVIOUS, Saved, checkpoint_file

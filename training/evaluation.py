@@ -53,7 +53,7 @@ def evaluate(
     meter = measure(model, source, ranks, yardsticks=yardsticks, **options)
     if relations and ranks.is_first:
         write_relations(relations, relation_rows(meter, LAST))
-    return figures_of(meter, time.perf_counter() - started_at, yardsticks)
+    return recall_figures(meter, time.perf_counter() - started_at, yardsticks)
 
 
 def check_outputs(cfg: EvalJob, checkpoints: int) -> None:
@@ -69,7 +69,7 @@ def check_outputs(cfg: EvalJob, checkpoints: int) -> None:
         )
 
 
-def figures_of(
+def recall_figures(
     meter: RecallMeter, seconds: float, yardsticks: Yardsticks | None = None
 ) -> dict[str, float]:
     """Return the meter's summary, the recall of observers, the time and the speed."""

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from bload import Batch, InputError
 from datasets.annotations.frame_names import video_of
-from models import loss_divisors, to_tensors
+from models.criterion import loss_divisors
+from models.targets import to_tensors
 from training.build import Training
 from training.optimiser import set_rates
 from training.ranks import autocast

@@ -12,10 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from datasets.annotations.targets import FrameTargets
-from models import DDS, Criterion, build_model, loss_divisors, to_tensors
+from models import build_model
 from models.config import ModelConfig
+from models.criterion import Criterion, loss_divisors
+from models.dds import DDS
 from models.execution import Execution
 from models.outputs import Outputs
+from models.targets import to_tensors
 
 SIDE = 32
 SIZES = {"width": 16, "heads": 2, "feedforward": 24, "queries": 5, "dropout": 0.0}

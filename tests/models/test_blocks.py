@@ -6,8 +6,9 @@ L layers, B blocks, T slots.
 import pytest
 import torch
 
-from models import Criterion, loss_divisors, to_tensors
+from models.criterion import Criterion, loss_divisors
 from models.frames import Frames
+from models.targets import to_tensors
 from models.temporal import TEMPORAL_PARTS
 from tests.models.conftest import annotate, gradients, pack, tensors, tiny
 

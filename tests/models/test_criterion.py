@@ -11,11 +11,11 @@ from torchvision.ops import box_convert, generalized_box_iou
 
 from bload.errors import InputError
 from experiments.benchmarks.step import CallCounter
-from models import Criterion, loss_divisors, to_tensors
-from models.criterion import select_valid
+from models.criterion import Criterion, loss_divisors, select_valid
 from models.frames import Frames
 from models.matcher import match
 from models.outputs import Outputs
+from models.targets import to_tensors
 from models.temporal import TEMPORAL_PARTS
 from tests.models.conftest import SIDE, annotate, gradients, random_outputs, tensors, tiny
 

@@ -11,9 +11,9 @@ from scipy.optimize import linear_sum_assignment
 from torchvision.ops import box_convert, generalized_box_iou
 
 from bload.errors import InputError
-from models import to_tensors
 from models.criterion import select_valid
 from models.matcher import box_distances, match, matching_cost
+from models.targets import to_tensors
 from tests.models.conftest import annotate, random_outputs
 
 

@@ -5,11 +5,13 @@ import torch
 from torch import nn
 
 from bload.errors import InputError
-from models import DDS, Criterion, loss_divisors, to_tensors
 from models.anchors import Windows
+from models.criterion import Criterion, loss_divisors
+from models.dds import DDS
 from models.extent import cell_points
 from models.frames import Frames
 from models.position import spread_points
+from models.targets import to_tensors
 from models.temporal import TEMPORAL_PARTS
 from models.temporal.layers import walk_orders
 from tests.models.conftest import annotate, difference, gradients, tensors, tiny

@@ -10,9 +10,9 @@ import torch
 from torchvision.ops import box_convert
 
 from datasets.scoring.recall import RecallMeter
-from models import to_tensors
 from models.outputs import Outputs
 from models.predict import predict
+from models.targets import to_tensors
 from tests.models.conftest import annotate, random_outputs
 
 

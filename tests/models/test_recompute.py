@@ -10,7 +10,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import models.recompute
 from bload.errors import InputError
-from models.config import share_of
+from models.config import recomputed_share
 from models.cost import PER_FRAME, saved_bytes
 from models.frames import Frames
 from models.recompute import Offload, Recompute, offloaded
@@ -176,9 +176,9 @@ def test_offloading_leaves_less_on_a_gpu():
 @pytest.mark.parametrize("choice", ["all", "-0.1", "1.5", "nan", ""])
 def test_what_is_no_share_is_refused(choice):
     with pytest.raises(InputError, match=r"model\.recompute is"):
-        share_of(choice)
+        recomputed_share(choice)
 
 
 def test_shares_by_name_and_number():
     choices = ("none", "offload", "backbone", "0", "0.3", "1")
-    assert [share_of(choice) for choice in choices] == [0, 0, 1, 0, 0.3, 1]
+    assert [recomputed_share(choice) for choice in choices] == [0, 0, 1, 0, 0.3, 1]

@@ -13,9 +13,10 @@ from bload import BlockLoader, InputError
 from datasets.build import build_source
 from datasets.scoring.ranking import KS
 from datasets.scoring.recall import RecallMeter
-from models import build_model, to_tensors
+from models import build_model
 from models.frames import Frames
 from models.predict import predict
+from models.targets import to_tensors
 from tests.training.jobs import one_rank
 from training.evaluation import evaluate, measure
 

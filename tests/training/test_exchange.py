@@ -10,10 +10,11 @@ import pytest
 import torch
 
 from bload import InputError
-from models import Criterion, loss_divisors, to_tensors
+from models.criterion import Criterion, loss_divisors
 from models.exchange import Exchange
 from models.execution import Execution
 from models.frames import Frames
+from models.targets import to_tensors
 from models.temporal import TEMPORAL_PARTS
 from models.temporal.layers import walk_orders
 from tests.models.conftest import SIDE, annotate, difference, tensors, tiny

@@ -8,8 +8,10 @@ import torch
 
 from bload import BlockLoader
 from datasets.build import build_source
-from models import build_criterion, build_model, loss_divisors, to_tensors
+from models import build_criterion, build_model
+from models.criterion import loss_divisors
 from models.frames import Frames
+from models.targets import to_tensors
 from tests.training.jobs import WORLD, one_rank
 from training.build import build_execution, build_training
 from training.step import backward

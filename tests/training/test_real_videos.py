@@ -13,7 +13,7 @@ import train
 from datasets.augmentation import Augmentation
 from datasets.prepare.__main__ import main as prepare
 from datasets.prepare.check import check
-from models import DDS
+from models.dds import DDS
 from tests.training.jobs import metrics, one_rank, only_run
 from tests.video_root import make_video_root
 from training.config import compose_job
