@@ -126,10 +126,8 @@ def evaluate_one(
         meter = measure_and_write(model, source, ranks, cfg.predictions, metadata, **options)
     else:
         meter = measure(model, source, ranks, **options)
-    figures = {
-        "epoch": epoch,
-        **recall_figures(meter, time.perf_counter() - started_at, yardsticks),
-    }
+    seconds = time.perf_counter() - started_at
+    figures = {"epoch": epoch, **recall_figures(meter, seconds, yardsticks)}
     figures |= meter.unseen_summary(trained_pairs(source.root, config["dataset"]["small_boxes"]))
     if ranks.is_first:
         print(

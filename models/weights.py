@@ -99,7 +99,8 @@ def read_weights(path_or_url: str) -> dict[str, Tensor]:
     except Exception as error:  # a broken file can make the unpickler raise anything
         if is_url and isinstance(error, OSError):
             raise InputError(
-                f"{source} cannot be fetched ({error}); {download_advice(source)}"
+                f"{source} cannot be fetched ({error}); fetch it on a machine with network "
+                f"(wget {source}), then give model.weights=FILE"
             ) from error
         raise InputError(
             f"{source} cannot be read as weights ({type(error).__name__}: "
@@ -110,11 +111,6 @@ def read_weights(path_or_url: str) -> dict[str, Tensor]:
         state = state["model"]
     pairs = state.items() if isinstance(state, dict) else ()
     return {str(name): value for name, value in pairs if isinstance(value, Tensor)}
-
-
-def download_advice(url: str) -> str:
-    """Return advice for a file that cannot be fetched."""
-    return f"fetch it on a machine with network (wget {url}), then give model.weights=FILE"
 
 
 def resolve_url(path_or_url: str) -> str:

@@ -83,7 +83,6 @@ def begin_or_resume(cfg: TrainJob, ranks: Ranks, folder: RunFolder, data: Data) 
         active=ranks.is_first,
     )
     run = Run(cfg, ranks, folder, data, training, progress, tracker)
-    run.awaits_workers = cfg.train.workers > 0
     if is_new:
         run.save()
     return run, errors + message

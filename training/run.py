@@ -46,7 +46,7 @@ class Run:
     """State of the network after the step before, see `train_step`."""
     meter: Meter = field(default_factory=Meter)
     saved_at: float = field(default_factory=lambda: time.monotonic())
-    awaits_workers: bool = False
+    has_started_workers: bool = False
     progress_bar: tqdm = field(init=False)
 
     @property
@@ -110,10 +110,10 @@ class Run:
         )
         self.meter.lap()
         for batches in loader.by_step():
-            if self.awaits_workers:  # which may take longer on another rank
-                self.ranks.barrier()
+            if self.cfg.train.workers and not self.has_started_workers:
+                self.ranks.barrier()  # they may take longer on another rank
                 self.meter.lap("start")
-                self.awaits_workers = False
+                self.has_started_workers = True
             self.meter.lap("seconds", "waiting")
             yield batches
             self.meter.lap("seconds")
@@ -148,15 +148,11 @@ class Run:
         if self.is_last_step:
             return
         if save or stop or self.is_evaluation_due:
-            self.save_inside_epoch()
+            self.progress.epoch_sums = self.ranks.gather(self.meter.sums())
+            self.progress.row_states = self.ranks.gather(pack_row_states(self.row_states))
+            self.save()
         if stop:
             raise self.make_stopped()
-
-    def save_inside_epoch(self) -> None:
-        """Save between two steps; all ranks call this."""
-        self.progress.epoch_sums = self.ranks.gather(self.meter.sums())
-        self.progress.row_states = self.ranks.gather(pack_row_states(self.row_states))
-        self.save()
 
     def save(self, path: Path | None = None) -> None:
         """Write a checkpoint, by default the run's latest; all ranks call this."""
