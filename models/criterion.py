@@ -62,7 +62,7 @@ class Criterion(nn.Module):
         Args:
             outputs: of every slot.
             targets: of the F valid frames, in the order of ``valid_BT.flatten()``.
-            valid_BT: bool, False on padding; on the host nothing waits for it.
+            valid_BT: bool, False on padding; on the host, reading it does not synchronise.
             divisors: `loss_divisors` summed over all batches of the step and all ranks, on the
                 host.
 
@@ -125,7 +125,7 @@ def class_loss(predictions: Predictions, targets: Targets, matches: Matches) -> 
     target_LFN = torch.zeros(logits_LFNK.shape[:3], dtype=torch.long, device=logits_LFNK.device)
     target_LFN[matches.query_index] = targets.classes_FM[matches.object_index]
     weight_K = logits_LFNK.new_ones(CLASSES)
-    weight_K[:1] = NO_OBJECT  # a fill; writing one element is a copy that waits
+    weight_K[:1] = NO_OBJECT  # a fill; writing one element would synchronise
     loss = F.cross_entropy(
         logits_LFNK.flatten(0, 2), target_LFN.flatten(), weight=weight_K, reduction="none"
     )

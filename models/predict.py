@@ -37,7 +37,7 @@ def predict_later(
     """Return a function that makes the predictions of `predict`, in any thread.
 
     All torch work is done or queued on the device now. With `valid_BT` on the host, only the
-    function waits for the device.
+    function synchronises with the device.
     """
     frame_F = valid_frames(valid_BT, len(sizes_hw), "sizes")
     device = outputs.class_logits_LBTNK.device
@@ -59,7 +59,7 @@ def predict_later(
         score_FN,
         relation_scores(select_last_layer(outputs.relation_logits_LBTNR)).float(),
     )
-    # Pinned, so they do not wait.
+    # Into pinned memory, so that the copies do not synchronise.
     host_tensors = [tensor.to("cpu", non_blocking=True) for tensor in fields]
     copy_event = torch.cuda.Event(blocking=True) if device.type == "cuda" else None
     if copy_event:

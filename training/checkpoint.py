@@ -116,9 +116,7 @@ def restore(
         training.load_state_dict(saved)
         if training.rank_states:
             training.rank_states.load_state_dict(saved["rank_states"])
-        saved_progress = saved["progress"]
-        required = {name: saved_progress[name] for name in asdict(Progress())}  # none is missing
-        progress = Progress(**saved_progress | required)  # and there are no others
+        progress = Progress(**{key.name: saved["progress"][key.name] for key in fields(Progress)})
         blocks_per_step = saved["loader"]["plan"]["blocks per step"]
         progress.step_size_changes += blocks_per_step != loader.sampler.blocks_per_step
     place = f"{path}: epoch {loader.sampler.epoch + 1}, step {loader.step}"

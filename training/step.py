@@ -68,7 +68,7 @@ def train_step(
     seed_step(cfg.seed, position, ranks.rank)
     set_rates(training.optimiser, training.rate_schedule(position.epochs_done))
     losses, gradient_norm, row_states = backward(training, batches, position.epoch, row_states)
-    norm, *values = torch.stack([gradient_norm, *losses.values()]).tolist()  # waits for the device
+    norm, *values = torch.stack([gradient_norm, *losses.values()]).tolist()  # synchronises
     if not math.isfinite(norm):
         raise InputError(
             f"the gradient is {norm} in epoch {position.epoch + 1}, step {position.index + 1}: "

@@ -95,7 +95,7 @@ def run_in_chunks(
 def walk_orders(start_BT: Tensor, slots: int | None) -> list[WalkOrder]:
     """Return the orders, on the host, of chunks of so many slots or of all slots at once.
 
-    Gradients stay within a chunk. It waits once for starts that are on a device.
+    Gradients stay within a chunk. Starts that are on a device synchronise with it once.
     """
     return [WalkOrder.of(chunk) for chunk in start_BT.cpu().split(slots or start_BT.shape[1], 1)]
 

@@ -18,10 +18,10 @@ def choose(cfg: TrainJob, ranks: Ranks, sampler: BlockSampler) -> float:
     precision = autocast(cfg.train.amp, ranks.device)
     cost = measure_cost(cfg.model, (height, width), sampler.plan.t_max, precision, ranks.device)
     free = part * free_memory(ranks.device)
-    share: float = max(ranks.gather(cost.share(frames, free)))
+    share: float = max(ranks.gather(cost.least_share(frames, free)))
     if ranks.is_first:
         full_gib, chosen_gib, least_gib = (
-            cost.step(frames, recomputed) / GIB for recomputed in (0, share, 1)
+            cost.step_bytes(frames, recomputed) / GIB for recomputed in (0, share, 1)
         )
         print(
             f"a step of {frames} frames takes about {full_gib:.1f} GiB, or {least_gib:.1f} with "
