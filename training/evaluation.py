@@ -24,7 +24,7 @@ from datasets.scoring.recall import RecallMeter
 from datasets.scoring.tables import relation_rows, write_relations
 from datasets.synthetic.observers import MEMORY_PART
 from datasets.synthetic.yardsticks import Yardsticks
-from models.predict import predict_later
+from models.predict import predict
 from training.config import TIMEOUT, EvalJob
 from training.folder import LAST
 from training.inputs import Inputs
@@ -146,11 +146,11 @@ def measure(
 def predict_batch(
     model: nn.Module, batch: Batch, inputs: Inputs, precision: torch.autocast
 ) -> Callable[[], list[FramePrediction]]:
-    """Predict a batch from the host, like `predict_later`; only the model runs in `precision`."""
+    """Predict a batch from the host, like `predict`; only the model runs in `precision`."""
     frames, _ = inputs(batch)
     with precision:
         outputs = model(frames)
-    return predict_later(outputs, batch.valid_BT, [target.size_hw for target in batch.targets])
+    return predict(outputs, batch.valid_BT, [target.size_hw for target in batch.targets])
 
 
 def measure_and_write(
