@@ -1,8 +1,8 @@
 """Recomputing and offloading activations change what is kept where, and nothing else."""
 
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,8 +12,9 @@ import models.recompute
 from bload.errors import InputError
 from models.config import recomputed_share
 from models.cost import PER_FRAME, saved_bytes
+from models.execution import Execution
 from models.frames import Frames
-from models.recompute import Offload, Recompute, offloaded
+from models.recompute import Offload, Recompute
 from tests.models.conftest import SIDE, gradients, loss_of, tiny
 from tests.models.live import Live
 
@@ -161,14 +162,14 @@ def test_offloading_gives_the_same_gradients_and_sees_the_per_frame_part_alone(f
 def test_offloading_leaves_less_on_a_gpu():
     """With fake tensors on a GPU that need not be there."""
 
-    def four_squares(values_I):
+    def four_squares(values_I, extent_I2=None):
         return values_I.square().square().square().square()
 
     with FakeTensorMode():
         values_I = torch.zeros(1000, device="cuda", requires_grad=True)
-        for function, alive in ((four_squares, 4), (partial(offloaded, four_squares), 1)):
+        for execution, alive in ((Execution(), 4), (Offload(), 1)):
             with Live("cuda") as live:
-                result = function(values_I)
+                result = execution.encode(SimpleNamespace(encode=four_squares), values_I, None)
             assert live.now == alive * values_I.nbytes
             del result
 
