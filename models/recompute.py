@@ -3,6 +3,7 @@
 I pictures, C H W image.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -37,7 +38,9 @@ class Recompute(Execution):
             return network.encode(frames_ICHW, extent_I2)
         ends = [*range(CHUNK, count, CHUNK), count]
         frames = frames_ICHW.tensor_split(ends)
-        extents = [None] * len(frames) if extent_I2 is None else extent_I2.tensor_split(ends)
+        extents: Sequence[Tensor | None] = [None] * len(frames)
+        if extent_I2 is not None:
+            extents = extent_I2.tensor_split(ends)
         *chunks, rest = zip(frames, extents, strict=True)
         outputs = [checkpoint(network.encode, *chunk, use_reentrant=False) for chunk in chunks]
         if count < len(frames_ICHW):

@@ -60,13 +60,13 @@ class Training:
     evaluation_ablation: Callable[[Batch], Batch]
     """Applied to every batch of an evaluation."""
     after_step: Callable[[], None] = lambda: None
-    """Called on all ranks after each step of the optimiser."""
+    """Called on every rank after each step of the optimiser."""
     mean_over_ranks: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
     """Context in which weights are their mean over ranks; all ranks enter it."""
     rank_states: "sync.RankStates | None" = None
     """States of all ranks, if each has weights of its own."""
     choices: Mapping[str, float] = field(default_factory=dict)
-    """Values that were chosen when the run began; a resumed run keeps them."""
+    """Values that were chosen when the run began, by key; a resumed run keeps them."""
 
     @property
     def evaluated_model(self) -> nn.Module:
