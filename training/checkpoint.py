@@ -42,7 +42,7 @@ class Progress:
     """Figures of every finished epoch."""
     recall: float | None = None
     """Recall@20 of the last evaluation on the validation videos."""
-    evaluated: float = 0
+    evaluated_epochs: float = 0
     """Epochs, with a fraction, that were done when `recall` was measured."""
     epoch_sums: list[dict[str, dict[str, float]]] = field(default_factory=list)
     """Sums over the current epoch so far, one per rank, see `training.figures.Meter`."""

@@ -109,15 +109,15 @@ class TrainConfig(Checked):
         super().__post_init__()
         self.workers = worker_count(self.workers)
 
-    def is_evaluation_due(self, epoch: int, share: Fraction, before: Fraction) -> bool:
+    def is_evaluation_due(self, epoch: int, share: Fraction, share_before: Fraction) -> bool:
         """Return True if an evaluation is due after `epoch` epochs and a share of the next one.
 
         Args:
-            before: the share one step earlier.
+            share_before: the share one step earlier.
         """
         count = self.evals_per_epoch
         if share:
-            return share < 1 and share * count // 1 > before * count // 1
+            return share < 1 and share * count // 1 > share_before * count // 1
         interval = 1 if count else self.eval_every
         return epoch > 0 and (epoch == self.epochs or (interval > 0 and epoch % interval == 0))
 

@@ -239,8 +239,8 @@ class RunFolder:
                     "give another run.name"
                 )
             return []
-        was_resumed_so = config.get("run", {}).get("resume") == resume
-        if resume in RESUMING or (checkpoint_paths and was_resumed_so):
+        has_same_resume = config.get("run", {}).get("resume") == resume
+        if resume in RESUMING or (checkpoint_paths and has_same_resume):
             if existing_names and not checkpoint_paths:
                 raise InputError(
                     f"{self.path} holds {existing_names} of a run but neither {LAST} nor "
@@ -326,20 +326,20 @@ class RunFolder:
         for path in self._files():
             path.unlink(missing_ok=True)
 
-    def rewind_metrics(self, epoch: int, step: int, evaluated: float) -> None:
+    def rewind_metrics(self, epoch: int, step: int, evaluated_epochs: float) -> None:
         """Drop the lines from after a checkpoint, whose steps will run again.
 
         Args:
             epoch: the current one, from 1.
             step: finished steps of it.
-            evaluated: epochs that were done at the last evaluation.
+            evaluated_epochs: epochs that were done at the last evaluation.
         """
         if not self.metrics.exists():
             return
         remaining = ""
         for text, line in metric_lines(self.metrics):
             is_before = (line["epoch"], line["step"]) <= (epoch, step)
-            is_pending_eval = line["kind"] == "eval" and line["after"] > evaluated
+            is_pending_eval = line["kind"] == "eval" and line["after"] > evaluated_epochs
             if is_before and not is_pending_eval and line["kind"] != "summary":
                 remaining += f"{text}\n"
         write_whole(self.metrics, remaining)

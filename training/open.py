@@ -68,7 +68,7 @@ def begin_or_resume(cfg: TrainJob, ranks: Ranks, folder: RunFolder, data: Data) 
         if is_new:
             folder.clear()
         folder.begin(cfg, ranks)
-        folder.rewind_metrics(loader.sampler.epoch + 1, loader.step, progress.evaluated)
+        folder.rewind_metrics(loader.sampler.epoch + 1, loader.step, progress.evaluated_epochs)
         begin_page(folder.path)
         if path == folder.previous:
             folder.previous.replace(folder.last)  # else saving would move the damaged one over it

@@ -79,7 +79,7 @@ class Run:
         is_due = self.training.cfg.is_evaluation_due(
             self.epoch, share_done(step), share_done(step - 1)
         )
-        is_new = self.progress.evaluated < self.epochs_done
+        is_new = self.progress.evaluated_epochs < self.epochs_done
         return self.data.validation is not None and is_due and is_new
 
     @property
@@ -176,7 +176,7 @@ class Run:
         progress, loader = self.progress, self.data.loader
         self.meter.lap("seconds")
         figures = self.evaluate(self.data.validation)
-        progress.recall, progress.evaluated = figures["with/recall@20"], self.epochs_done
+        progress.recall, progress.evaluated_epochs = figures["with/recall@20"], self.epochs_done
         epoch, step = self.epoch, loader.step
         if not step:  # the end of the epoch before
             epoch, step = epoch - 1, progress.epochs[-1]["steps"]
