@@ -29,8 +29,8 @@ class Position(NamedTuple):
     """Place of a step in its run."""
 
     epoch: int
-    index: int
-    """Number of the step in its epoch, from 0."""
+    step_index: int
+    """In the epoch, from 0."""
     epochs_done: float
     """Epochs, with a fraction, that are done after it."""
 
@@ -71,9 +71,10 @@ def train_step(
     norm, *values = torch.stack([gradient_norm, *losses.values()]).tolist()  # synchronises
     if not math.isfinite(norm):
         raise InputError(
-            f"the gradient is {norm} in epoch {position.epoch + 1}, step {position.index + 1}: "
-            f"rank {ranks.rank}'s loss is {values[0]} in {_videos(batches)}; lower train.lr "
-            f"({cfg.lr}) or set train.amp=off; the last good checkpoint is in the run's folder"
+            f"the gradient is {norm} in epoch {position.epoch + 1}, step "
+            f"{position.step_index + 1}: rank {ranks.rank}'s loss is {values[0]} in "
+            f"{_videos(batches)}; lower train.lr ({cfg.lr}) or set train.amp=off; the last good "
+            "checkpoint is in the run's folder"
         )
     training.optimiser.step()
     training.after_step()
@@ -136,5 +137,5 @@ def _videos(batches: Sequence[Batch]) -> str:
 
 def seed_step(seed: int, position: Position, rank: int) -> None:
     """Seed dropout as a function of the step, so that resuming needs no random state."""
-    entropy = [seed, position.epoch, position.index, rank]
+    entropy = [seed, position.epoch, position.step_index, rank]
     torch.manual_seed(int(np.random.SeedSequence(entropy).generate_state(1)[0]))
