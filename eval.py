@@ -39,7 +39,7 @@ from training.build import build_inputs, choose_kernels
 from training.checkpoint import find_checkpoints, load_model, short_name
 from training.config import CONFIGS, EvalJob
 from training.data import Split, find_split
-from training.evaluation import check_outputs, figures_of, measure, measure_and_write
+from training.evaluation import check_outputs, measure, measure_and_write, recall_figures
 from training.printing import RESETS_IN_WORDS, best_rows
 from training.ranks import Ranks, join_ranks
 from training.report.frames import Album
@@ -126,7 +126,8 @@ def evaluate_one(
         meter = measure_and_write(model, source, ranks, cfg.predictions, metadata, **options)
     else:
         meter = measure(model, source, ranks, **options)
-    figures = {"epoch": epoch, **figures_of(meter, time.perf_counter() - started_at, yardsticks)}
+    seconds = time.perf_counter() - started_at
+    figures = {"epoch": epoch, **recall_figures(meter, seconds, yardsticks)}
     figures |= meter.unseen_summary(trained_pairs(source.root, config["dataset"]["small_boxes"]))
     if ranks.is_first:
         print(

@@ -33,8 +33,8 @@ def train(cfg: TrainJob, ranks: "Ranks | None" = None) -> dict[str, Any]:
     Args:
         ranks: of a process that has joined them already.
     """
+    from training.open import find_run, open_run
     from training.ranks import join_ranks  # here, as --help needs no torch
-    from training.run import find_run, open_run
 
     ranks = ranks or join_ranks(cfg.train.device, cfg.train.timeout, cfg.train.deterministic)
     folder, data, summary = find_run(cfg, ranks)

@@ -61,6 +61,11 @@ def check_lengths(lengths: ArrayLike, names: Sequence[str] | None = None) -> np.
             f"sequence {name} has length {array[s]:.15g}; lengths are whole numbers from 1 on: "
             "fix it or leave the sequence out"
         )
+    if array.dtype.kind == "f" and whole.max() >= (end := 2 ** (np.finfo(array.dtype).nmant + 1)):
+        raise InputError(
+            f"a length is {whole.max():,}, and {array.dtype} does not hold all whole numbers from "
+            f"{end:,} on; give integers"
+        )
     if (frames := array.sum(dtype=float)) > MAX_FRAMES:
         raise InputError(f"the lengths add up to {frames:,.0f} frames; give at most {MAX_FRAMES:,}")
     return whole

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bload import InputError
+from bload.errors import InputError, check_choice
 from datasets.annotations.read import KNOBS_FILE
 from datasets.config import AugmentConfig, DatasetConfig, SyntheticConfig
 from datasets.synthetic.world import World
@@ -52,14 +52,9 @@ def build_source(cfg: DatasetConfig, split: str, progress: bool = False) -> "Vid
     With `progress`, bars are shown while data are made or cached. Raises `InputError` for an
     unknown name, and for a root that is missing, broken or made from other values.
     """
-    _, build = _entry(cfg.name)
+    check_choice("dataset.name", cfg.name, DATASETS)
+    _, build = DATASETS[cfg.name]
     return build(cfg, split, progress)
-
-
-def _entry(name: str) -> tuple[type[DatasetConfig], Callable[..., Any]]:
-    if name not in DATASETS:
-        raise InputError(f"there is no dataset {name!r}; choose one of {', '.join(DATASETS)}")
-    return DATASETS[name]
 
 
 def check_kind(cfg: DatasetConfig) -> None:
@@ -89,7 +84,8 @@ def saved_config(saved: dict[str, Any], cache: str | None = None) -> DatasetConf
         InputError: the data are missing, and none are made in their place; or the config is of
             another version.
     """
-    schema, _ = _entry(saved["name"])
+    check_choice("dataset.name", saved["name"], DATASETS)
+    schema, _ = DATASETS[saved["name"]]
     root = Path(saved["root"])
     if not (root / KNOBS_FILE if issubclass(schema, SyntheticConfig) else root).exists():
         raise InputError(

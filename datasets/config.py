@@ -36,7 +36,7 @@ class DatasetConfig(Checked):
     root: str = key("folder with annotations/ and frames/")
     frame_size: list[int] = key("height and width of the canvas that frames are fitted into")
     small_boxes: str = choice(
-        SMALL_BOXES, "of 16 pixels or less: keep, or drop by file (published) or computed", "keep"
+        SMALL_BOXES, "boxes of 16 pixels or less; file: drop the published ones", "keep"
     )
     cache: str | None = key("folder for resized frames, filled by the first run", None)
     augment: AugmentConfig | None = key(

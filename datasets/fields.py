@@ -35,7 +35,7 @@ def number(
 def choice(options: Collection[str], words: str, default: Any = MISSING, **traits: Any) -> Any:
     """Declare a name among `options`; a default of None makes ``null`` a value too.
 
-    Names that are added to `options` later count.
+    ``--help`` prints the options before `words`. They may grow later.
     """
     return key(words, default, options=options, **traits)
 
@@ -63,4 +63,7 @@ def meanings(config: type) -> Iterator[tuple[str, str]]:
     """Yield name and meaning of every key of a config group."""
     for declared in fields(config):
         if words := declared.metadata.get("words"):
+            if options := declared.metadata.get("options"):
+                *others, last = options
+                words = f"{', '.join(others)} or {last}: {words}"
             yield f"{getattr(config, 'prefix', '')}{declared.name}", words

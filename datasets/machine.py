@@ -80,12 +80,19 @@ def write_whole(
 
 
 @contextmanager
-def lock_folder(folder: Path, *, lock: Path | None = None, seconds: float = -1) -> Iterator[None]:
+def lock_folder(
+    folder: Path,
+    *,
+    lock: Path | None = None,
+    seconds: float = -1,
+    remedy: str = "give another folder",
+) -> Iterator[None]:
     """Keep other processes from writing `folder`; the system ends the lock if this one is killed.
 
     Args:
         lock: the lock file; default: one beside the folder.
         seconds: time to wait for another process; -1: no limit.
+        remedy: end of an error's sentence.
 
     Raises:
         InputError: another process holds the lock, or there is no place for it.
@@ -95,9 +102,11 @@ def lock_folder(folder: Path, *, lock: Path | None = None, seconds: float = -1) 
         lock.parent.mkdir(parents=True, exist_ok=True)
         lock_handle = FileLock(lock, timeout=seconds).acquire()
     except Timeout:
-        raise InputError(f"another process is writing {folder}; wait or stop it") from None
+        raise InputError(
+            f"another process is writing {folder}; wait for it, stop it, or {remedy}"
+        ) from None
     except OSError as error:
-        raise InputError(f"{folder} cannot be written ({error}); give another folder") from error
+        raise InputError(f"{folder} cannot be written ({error}); {remedy}") from error
     with lock_handle:
         yield
 

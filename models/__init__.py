@@ -1,48 +1,26 @@
 """The DDS-style scene-graph network, its losses and its predictions.
 
-Modules that need torch are imported on demand, so that configs can be checked without it.
+torch is imported on demand, so that configs can be checked without it.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from models.config import LossConfig, ModelConfig, network_keys
 
 if TYPE_CHECKING:
-    from models.criterion import Criterion, counts
+    from models.criterion import Criterion
     from models.dds import DDS
-    from models.targets import to_tensors
-
-__all__ = [
-    "DDS",
-    "Criterion",
-    "build_criterion",
-    "build_model",
-    "counts",
-    "to_tensors",
-]
-_WITH_TORCH = {
-    "criterion": ("Criterion", "counts"),
-    "dds": ("DDS",),
-    "targets": ("to_tensors",),
-}
+    from models.execution import Execution
 
 
-def __getattr__(name: str) -> Any:
-    for module, names in _WITH_TORCH.items():
-        if name in names:
-            return getattr(import_module(f"models.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def build_model(cfg: ModelConfig, **execution: Any) -> "DDS":
-    """Build the network of a config; `execution` as of `models.dds.DDS`."""
+def build_model(cfg: ModelConfig, execution: "Execution | None" = None) -> "DDS":
+    """Build the network of a config."""
     from models.dds import DDS
     from models.gap import GapEmbedding
 
-    sizes = {key: getattr(cfg, key) for key in network_keys() if key not in ("name", "time")}
-    conditioning = {"gap": GapEmbedding} if cfg.time == "gap" else {}
-    return DDS(**sizes, conditioning=conditioning, **execution)
+    arguments = {key: getattr(cfg, key) for key in network_keys() if key not in ("name", "time")}
+    extra = GapEmbedding if cfg.time == "gap" else None
+    return DDS(**arguments, extra=extra, execution=execution)
 
 
 def build_criterion(cfg: LossConfig) -> "Criterion":

@@ -3,7 +3,7 @@
 B blocks, T slots, I = B * T pictures, S tokens, N queries, D width, L layers.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Any, Unpack
 
 import torch
@@ -22,9 +22,7 @@ from models.transformer import LayerSizes, SpatialDecoder
 class Branch(nn.Module):
     """One of the two branches: its own queries, spatial decoder and temporal decoder.
 
-    Args:
-        conditioning: name -> class of an embedding ``(B, T) -> (B, T, D)``, of
-            `Frames.conditioning_BT`, which is added to what the temporal decoder reads.
+    The arguments are those of `models.dds.DDS`.
     """
 
     def __init__(
@@ -33,7 +31,7 @@ class Branch(nn.Module):
         decoder_layers: int,
         temporal_layers: int,
         temporal: str,
-        conditioning: Mapping[str, type[nn.Module]],
+        extra: Callable[[int], nn.Module] | None,
         anchored: bool,
         **sizes: Unpack[LayerSizes],
     ) -> None:
@@ -42,9 +40,7 @@ class Branch(nn.Module):
         self.query_embed = nn.Embedding(queries, width)
         self.decoder = SpatialDecoder(decoder_layers, **sizes)
         self.temporal = build_temporal(temporal, temporal_layers, **sizes)
-        self.conditioning = tuple(conditioning)
-        for name, embedding in conditioning.items():
-            self.add_module(name, embedding(width))
+        self.extra = extra(width) if extra else None
         self.windows = None
         if anchored:
             self.windows = Windows(queries, sizes["heads"])
@@ -64,9 +60,9 @@ class Branch(nn.Module):
         assert frames.orders is not None
         spatial = slots.scatter(spatial_LIND)
         temporal_input = spatial[-1]
-        for name in self.conditioning:
-            added_BTD = self.get_submodule(name)(frames.conditioning_BT)
-            temporal_input = temporal_input + added_BTD[:, :, None].to(temporal_input.dtype)
+        if self.extra is not None:
+            extra_BTD = self.extra(frames.extra_BT)
+            temporal_input = temporal_input + extra_BTD[:, :, None].to(temporal_input.dtype)
         temporal, state = run_in_chunks(
             self.temporal,
             temporal_input,
@@ -84,7 +80,7 @@ class Branch(nn.Module):
         key_mask = to_key_mask(tokens.inside_IS)
         if self.windows is None:
             return self.decoder(position_ND, tokens.placed_ISD, tokens.memory_ISD, key_mask)
-        # Values have positions too: boxes are places, and few layers are there to find them.
+        # Values have positions too: with few layers, a query could not infer them for its boxes.
         windows = self.windows(tokens.centres).to(tokens.memory_ISD.dtype)
         if key_mask is not None:
             windows = windows.masked_fill(~key_mask, float("-inf"))

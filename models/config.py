@@ -16,7 +16,7 @@ RECOMPUTED_SHARES = {"none": 0.0, "backbone": 1.0, "offload": 0.0}
 numbers."""
 
 
-def share_of(choice: str) -> float:
+def recomputed_share(choice: str) -> float:
     """Return the share of the pictures to recompute that ``model.recompute`` names.
 
     Raises:
@@ -59,8 +59,8 @@ class ModelConfig(Checked):
     prefix = "model."
 
     name: str = key("of the config file")
-    backbone: str = choice(BACKBONES, "resnet50, resnet18, or conv: three layers, for tiny frames")
-    temporal: str = choice(TEMPORAL_PARTS, "temporal part: dds, gru, attention, scan, none")
+    backbone: str = choice(BACKBONES, "for single frames; conv has three layers, for tiny ones")
+    temporal: str = choice(TEMPORAL_PARTS, "how frames know of earlier ones")
     width: int = number(4, 2**16, "of tokens and embeddings")
     heads: int = number(1, 2**16, "of attention; must divide the width")
     feedforward: int = number(1, 2**20, "hidden width of feed-forward layers")
@@ -72,7 +72,7 @@ class ModelConfig(Checked):
     norm_first: bool = key("norm before each sub-layer; false: after it, as in DETR")
     anchored: bool = key("each query starts at its own point in the frame")
     dense: bool = key("also train a dense side task on the encoder's tokens")
-    time: str = choice(("none", "gap"), "time input of the temporal part: none, or gap", "none")
+    time: str = choice(("none", "gap"), "time input of the temporal part", "none")
     weights: str | None = key(
         "initial weights: a file, a URL, detr, resnet50 or resnet18", None, changes_network=False
     )
@@ -93,7 +93,7 @@ class ModelConfig(Checked):
         if self.width % self.heads:
             raise InputError(f"model.heads is {self.heads}; give a divisor of width {self.width}")
         if self.recompute != "auto":
-            share_of(self.recompute)
+            recomputed_share(self.recompute)
 
 
 def network_keys() -> tuple[str, ...]:
@@ -112,5 +112,5 @@ class LossConfig(Checked):
         1e-9, None, "weight of the relation losses beside those of boxes and classes"
     )
     match_boxes: str = choice(
-        ("worst", "sum"), "cost of boxes in matching: worst (of person and object) or sum"
+        ("worst", "sum"), "cost of boxes in matching; worst: of person and object"
     )

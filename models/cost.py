@@ -85,7 +85,7 @@ class NetworkCost:
         """Gradients and AdamW's two moments."""
         return 3 * self.trainable_bytes
 
-    def step(self, frames: int, share: float) -> float:
+    def step_bytes(self, frames: int, share: float) -> float:
         """Return the bytes that a step of so many frames takes beside the parameters.
 
         Temporaries and losses are left out: in one process they fit where the gradients will be,
@@ -93,13 +93,15 @@ class NetworkCost:
         """
         return self.activations(frames, share) + self.optimiser_bytes
 
-    def share(self, frames: int, room: float) -> float:
+    def least_share(self, frames: int, room: float) -> float:
         """Return the least share of the pictures to recompute for a step to fit into `room` bytes.
 
         After DCP's adaptive recomputation (VideoSys), with one share for every batch; 1 if nothing
         fits.
         """
-        fitting = (count for count in range(frames) if self.step(frames, count / frames) <= room)
+        fitting = (
+            count for count in range(frames) if self.step_bytes(frames, count / frames) <= room
+        )
         return next(fitting, frames) / frames
 
 

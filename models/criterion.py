@@ -1,4 +1,4 @@
-"""Losses: sums over valid frames, divided by counts over all ranks.
+"""Losses: sums over valid frames, divided by numbers of targets over all ranks.
 
 L layers, F valid frames, N queries, M objects, P matched pairs of one layer, K object classes, R
 relations.
@@ -22,7 +22,7 @@ NO_OBJECT = 0.1
 """Weight of a query that should predict "no object"."""
 
 
-def counts(objects: Sequence[int], queries: int) -> Tensor:
+def loss_divisors(objects: Sequence[int], queries: int) -> Tensor:
     """Return divisors of the losses, float64: ``[matched pairs, class weights of all queries]``.
 
     They depend only on the number of objects of each valid frame, so they can be summed over the
@@ -55,15 +55,16 @@ class Criterion(nn.Module):
         self.match_boxes = match_boxes
 
     def forward(
-        self, outputs: Outputs, targets: Targets, valid_BT: Tensor, counts: Tensor
+        self, outputs: Outputs, targets: Targets, valid_BT: Tensor, divisors: Tensor
     ) -> dict[str, Tensor]:
         """Compute the losses of a batch.
 
         Args:
             outputs: of every slot.
             targets: of the F valid frames, in the order of ``valid_BT.flatten()``.
-            valid_BT: bool, False on padding; on the host nothing waits for it.
-            counts: `counts` summed over all batches of the step, on all ranks; on the host.
+            valid_BT: bool, False on padding; on the host, reading it does not synchronise.
+            divisors: `loss_divisors` summed over all batches of the step and all ranks, on the
+                host.
 
         Returns:
             ``loss``, the sum of all parts over all layers, and the parts of the last layer:
@@ -77,7 +78,7 @@ class Criterion(nn.Module):
         predictions = select_valid(outputs, valid_BT, len(targets.objects))
         matches = match(predictions, targets, self.match_boxes)
         matched_predictions = Predictions(predictions.outputs_LFNC[matches.query_index][:, None])
-        pairs, class_weight = counts.clamp(min=1).tolist()  # they are on the host
+        pairs, class_weight = divisors.clamp(min=1).tolist()
         relation_weight = self.relation_weight / pairs
         factors = {
             "class": WEIGHT_CLASS / class_weight,
@@ -124,7 +125,7 @@ def class_loss(predictions: Predictions, targets: Targets, matches: Matches) -> 
     target_LFN = torch.zeros(logits_LFNK.shape[:3], dtype=torch.long, device=logits_LFNK.device)
     target_LFN[matches.query_index] = targets.classes_FM[matches.object_index]
     weight_K = logits_LFNK.new_ones(CLASSES)
-    weight_K[:1] = NO_OBJECT  # a fill; writing one element is a copy that waits
+    weight_K[:1] = NO_OBJECT  # a fill; writing one element would synchronise
     loss = F.cross_entropy(
         logits_LFNK.flatten(0, 2), target_LFN.flatten(), weight=weight_K, reduction="none"
     )

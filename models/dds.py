@@ -10,7 +10,7 @@ frames -> backbone -> encoder -+-> object branch:   spatial decoder -> temporal 
 Frames are encoded and decoded all at once; only the temporal decoders walk through time.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -55,7 +55,8 @@ class DDS(nn.Module):
         dropout: in attention and feed-forward; the walk through time has none.
         backbone: a name in `models.config.BACKBONES`.
         temporal: a name in `models.temporal.TEMPORAL_PARTS`.
-        conditioning: embeddings of `Frames.conditioning_BT`, see `models.branch.Branch`.
+        extra: class of an embedding ``(B, T) -> (B, T, D)`` of `Frames.extra_BT`, which is added to
+            what the temporal decoders read.
         norm_first: norm before each sub-layer instead of after it (DETR's).
         anchored: start each query of both branches at its own point. Its position is that of the
             point, most heads look around it, and object and union boxes are relative to a learned
@@ -86,7 +87,7 @@ class DDS(nn.Module):
         norm_first: bool = False,
         anchored: bool = False,
         dense: bool = False,
-        conditioning: Mapping[str, type[nn.Module]] = {},
+        extra: Callable[[int], nn.Module] | None = None,
         execution: Execution | None = None,
     ) -> None:
         super().__init__()
@@ -102,9 +103,7 @@ class DDS(nn.Module):
         self.input_proj = Pointwise(self.backbone.channels, width)
         self.encoder = Encoder(encoder_layers, **sizes)
         self.object_branch, self.relation_branch = (
-            Branch(
-                queries, decoder_layers, temporal_layers, temporal, conditioning, anchored, **sizes
-            )
+            Branch(queries, decoder_layers, temporal_layers, temporal, extra, anchored, **sizes)
             for _ in range(2)
         )
         self.person_box = BoxHead(width)
@@ -199,7 +198,7 @@ class DDS(nn.Module):
             grid=(rows, columns),
         )
 
-    def encode_alone(self, frames_ICHW: Tensor, extent_I2: Tensor | None = None) -> Tensor:
+    def encode(self, frames_ICHW: Tensor, extent_I2: Tensor | None = None) -> Tensor:
         """Compute the per-frame part, in which no picture sees another: tokens ``(I, H, W, D)``."""
         frames_ICHW = frames_ICHW.contiguous(memory_format=torch.channels_last)
         scale, shift = 1 / (255 * self.pixel_std), -self.pixel_mean / self.pixel_std

@@ -31,8 +31,8 @@ def dense_loss(
     the picture, which fills `extent_BT2` of its canvas, do not count. The caller divides by the
     number of pairs, as for other losses.
 
-    The host assigns tokens to boxes: with `valid_BT` and `extent_BT2` there, nothing waits for the
-    device of the logits.
+    The host assigns tokens to boxes: with `valid_BT` and `extent_BT2` on it, nothing synchronises
+    with the device of the logits.
     """
     rows, columns = logits_BTHWE.shape[2:4]
     valid_BT = valid_BT.cpu()

@@ -27,8 +27,8 @@ class Execution:
     """Leave padding out of the work on single frames; the outputs are the same."""
 
     def encode(self, network: "DDS", frames_ICHW: Tensor, extent_I2: Tensor | None) -> Tensor:
-        """Return ``network.encode_alone(frames_ICHW, extent_I2)``: ``(I, H, W, D)``."""
-        return network.encode_alone(frames_ICHW, extent_I2)
+        """Return ``network.encode(frames_ICHW, extent_I2)``: ``(I, H, W, D)``."""
+        return network.encode(frames_ICHW, extent_I2)
 
     def compute_tokens(
         self, network: "DDS", frames_ICHW: Tensor, extent_I2: Tensor | None

@@ -18,8 +18,8 @@ from models.temporal.layers import walk_orders
 class Frames:
     """Frames of a batch, and what the network has to know of each.
 
-    Keep all but the pixels on the host: then the network waits for no GPU, except ``attention`` on
-    blocks of more than 128 slots or with a state.
+    The network reads starts and valid slots on the host. If they are on a GPU, that synchronises
+    with it, so keep all but the pixels on the host.
     """
 
     pixels_BTCHW: Tensor
@@ -33,7 +33,7 @@ class Frames:
     """Shares (x, y) in 0..1 of the canvas's width and height that each picture fills, from its
     upper left corner. The rest of the canvas does not matter, and boxes are shares of the picture.
     None: all fill the canvas."""
-    conditioning_BT: Tensor | None = None
+    extra_BT: Tensor | None = None
     """A number per frame, for a network that has an embedding of it."""
     orders: Sequence[WalkOrder] | None = None
     """`walk_orders` of the starts; None: gradients reach back to the video's start."""
@@ -48,24 +48,19 @@ class Frames:
         """Move everything to the device of the pixels, with nothing left in padding."""
         device = self.pixels_BTCHW.device
         orders = walk_orders(self.start_BT, None) if self.orders is None else self.orders
-        pixels_BTCHW, extent_BT2 = self.pixels_BTCHW, self.extent_BT2
-        conditioning_BT = self.conditioning_BT
-        if extent_BT2 is not None:
-            extent_BT2 = to_device(extent_BT2, device)
-        if conditioning_BT is not None:
-            conditioning_BT = to_device(conditioning_BT, device)
-        if self.valid_BT is not None:
-            padding_BT = ~to_device(self.valid_BT, device)
-            pixels_BTCHW = pixels_BTCHW.masked_fill(padding_BT[..., None, None, None], 0)
-            if extent_BT2 is not None:
-                extent_BT2 = extent_BT2.masked_fill(padding_BT[..., None], 1)
-            if conditioning_BT is not None:
-                conditioning_BT = conditioning_BT.masked_fill(padding_BT, 0)
+        padding_BT = None if self.valid_BT is None else ~to_device(self.valid_BT, device)
+
+        def blank(values: Tensor, value: float) -> Tensor:
+            values = to_device(values, device)
+            if padding_BT is None:
+                return values
+            return values.masked_fill(padding_BT[(..., *[None] * (values.dim() - 2))], value)
+
         return replace(
             self,
-            pixels_BTCHW=pixels_BTCHW,
+            pixels_BTCHW=blank(self.pixels_BTCHW, 0),
             start_BT=to_device(self.start_BT, device),
-            extent_BT2=extent_BT2,
-            conditioning_BT=conditioning_BT,
+            extent_BT2=None if self.extent_BT2 is None else blank(self.extent_BT2, 1),
+            extra_BT=None if self.extra_BT is None else blank(self.extra_BT, 0),
             orders=[order.to(device) for order in orders],
         )

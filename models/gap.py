@@ -48,7 +48,7 @@ class GapEmbedding(nn.Module):
         if gap_BT is None:
             raise InputError(
                 "model.time=gap needs the gaps of the frames, which are missing; give them as "
-                "conditioning_BT, or train a network with model.time=none"
+                "extra_BT, or train a network with model.time=none"
             )
         angle_BTW = gap_BT.to(self.speeds_W.dtype).log1p()[..., None] * self.speeds_W
         return self.linear(torch.cat((angle_BTW.sin(), angle_BTW.cos()), dim=-1))

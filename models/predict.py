@@ -15,29 +15,27 @@ from datasets.scoring.prediction import FramePrediction
 from models.outputs import Outputs, relation_scores, valid_frames
 
 
+@torch.no_grad()
 def predict(
     outputs: Outputs, valid_BT: Tensor, sizes_hw: Sequence[tuple[int, int]]
-) -> list[FramePrediction]:
+) -> Callable[[], list[FramePrediction]]:
     """Turn the last layer into predictions: every query of every valid frame proposes one pair.
 
     The object's class is the likeliest one besides "no object", its score that probability. The
     person's score is 1: every labelled frame shows the person, so there is nothing to learn. Boxes
     are clamped to the frame.
 
-    `sizes_hw` are the native (height, width) of the valid frames, in the order of
-    ``valid_BT.flatten()``; raises `InputError` if there are not as many.
-    """
-    return predict_later(outputs, valid_BT, sizes_hw)()
+    Args:
+        valid_BT: bool; on the host, only the returned function synchronises with the device.
+        sizes_hw: native (height, width) of the valid frames, in the order of
+            ``valid_BT.flatten()``.
 
+    Returns:
+        A function that makes the predictions, in any thread. All torch work is done or queued on
+        the device before.
 
-@torch.no_grad()
-def predict_later(
-    outputs: Outputs, valid_BT: Tensor, sizes_hw: Sequence[tuple[int, int]]
-) -> Callable[[], list[FramePrediction]]:
-    """Return a function that makes the predictions of `predict`, in any thread.
-
-    All torch work is done or queued on the device now. With `valid_BT` on the host, only the
-    function waits for the device.
+    Raises:
+        InputError: there are not as many sizes as valid frames.
     """
     frame_F = valid_frames(valid_BT, len(sizes_hw), "sizes")
     device = outputs.class_logits_LBTNK.device
@@ -59,7 +57,7 @@ def predict_later(
         score_FN,
         relation_scores(select_last_layer(outputs.relation_logits_LBTNR)).float(),
     )
-    # Pinned, so they do not wait.
+    # Into pinned memory, so that the copies do not synchronise.
     host_tensors = [tensor.to("cpu", non_blocking=True) for tensor in fields]
     copy_event = torch.cuda.Event(blocking=True) if device.type == "cuda" else None
     if copy_event:

@@ -1,11 +1,10 @@
 """Less memory for more time: recompute the per-frame part in the backward pass, or offload it.
 
-I pictures.
+I pictures, C H W image.
 """
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -24,61 +23,40 @@ CHUNK = 16
 
 @dataclass(frozen=True)
 class Recompute(Execution):
-    """Recompute the per-frame part of a share of the pictures in the backward pass."""
+    """Recompute the per-frame part of the first pictures, a share of all, in the backward pass.
+
+    Of these only inputs and outputs are saved. The backward pass computes them again, chunk by
+    chunk and with the same random numbers, so gradients are the same. It reaches them last, when
+    what was saved for the rest is gone, so that a chunk does not raise the peak. Works under DDP.
+    """
 
     share: float = 1.0
 
     def encode(self, network: "DDS", frames_ICHW: Tensor, extent_I2: Tensor | None) -> Tensor:
-        if not torch.is_grad_enabled():
-            return network.encode_alone(frames_ICHW, extent_I2)
-        return recomputed(network.encode_alone, self.share, frames_ICHW, extent_I2)
+        count = round(self.share * len(frames_ICHW))
+        if not count or not torch.is_grad_enabled():
+            return network.encode(frames_ICHW, extent_I2)
+        ends = [*range(CHUNK, count, CHUNK), count]
+        frames = frames_ICHW.tensor_split(ends)
+        extents: Sequence[Tensor | None] = [None] * len(frames)
+        if extent_I2 is not None:
+            extents = extent_I2.tensor_split(ends)
+        *chunks, rest = zip(frames, extents, strict=True)
+        outputs = [checkpoint(network.encode, *chunk, use_reentrant=False) for chunk in chunks]
+        if count < len(frames_ICHW):
+            outputs.append(network.encode(*rest))
+        return torch.cat(outputs)
 
 
 @dataclass(frozen=True)
 class Offload(Execution):
-    """Keep the activations of the per-frame part in host memory."""
-
-    def encode(self, network: "DDS", frames_ICHW: Tensor, extent_I2: Tensor | None) -> Tensor:
-        return offloaded(network.encode_alone, frames_ICHW, extent_I2)
-
-
-def recomputed(
-    function: Callable[..., Tensor], share: float, pictures_I: Tensor, *others_I: Tensor | None
-) -> Tensor:
-    """Return ``function(pictures_I, *others_I)``, which saves less for the backward pass.
-
-    For the first pictures, a share of all rounded to whole ones, only inputs and outputs are saved.
-    The backward pass runs the function on them again, chunk by chunk and with the same random
-    numbers, so gradients are the same. It reaches them last, when what was saved for the rest is
-    gone, so that a chunk does not raise the peak.
-
-    No picture may see another in `function`. `others_I` have a row per picture, or are None. Works
-    under DDP.
-    """
-    recomputed_count = round(share * len(pictures_I))
-    if not recomputed_count:
-        return function(pictures_I, *others_I)
-    sizes = [min(CHUNK, recomputed_count - first) for first in range(0, recomputed_count, CHUNK)]
-    runs: list[Callable[..., Tensor]] = [partial(checkpoint, function, use_reentrant=False)]
-    runs *= len(sizes)
-    if remaining_count := len(pictures_I) - recomputed_count:
-        sizes.append(remaining_count)
-        runs.append(function)
-    parts = (
-        [None] * len(sizes) if values_I is None else values_I.split(sizes)
-        for values_I in (pictures_I, *others_I)
-    )
-    return torch.cat([run(*part) for run, *part in zip(runs, *parts, strict=True)])
-
-
-def offloaded(
-    function: Callable[..., Tensor], pictures_I: Tensor, *others_I: Tensor | None
-) -> Tensor:
-    """Return ``function(pictures_I, *others_I)``, with activations in host memory until needed.
+    """Keep the activations of the per-frame part in host memory until they are needed.
 
     After ByteScale (arXiv 2502.21231), but for all of them and not on a separate stream. A tensor
     that two operations save is copied twice, and weights are copied too. It has no effect on the
     CPU.
     """
-    with save_on_cpu(pin_memory=pictures_I.is_cuda):
-        return function(pictures_I, *others_I)
+
+    def encode(self, network: "DDS", frames_ICHW: Tensor, extent_I2: Tensor | None) -> Tensor:
+        with save_on_cpu(pin_memory=frames_ICHW.is_cuda):
+            return network.encode(frames_ICHW, extent_I2)

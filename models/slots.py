@@ -49,6 +49,6 @@ class ComputedSlots:
         return values_LV.unflatten(1, self.shape_BT)
 
     def _index(self, reference: Tensor) -> Tensor:
-        """Return the index ``(I,)`` of computed slots; made on the host, it waits for nothing."""
+        """Return the index ``(I,)`` of computed slots; made on the host, without synchronising."""
         assert self.computed_BT is not None
         return to_device(self.computed_BT.flatten().nonzero().squeeze(1), reference.device)

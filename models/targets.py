@@ -34,19 +34,6 @@ class Targets:
     objects: tuple[int, ...]
     """Number of real rows of each frame."""
 
-    @property
-    def boxes(self) -> tuple[Tensor, ...]:
-        """Person, object and union boxes of every object, ``(F, M, 4)`` each."""
-        return self.boxes_FM34.unbind(2)
-
-    @property
-    def person_boxes_F4(self) -> Tensor:
-        return self.boxes_FM34[:, 0, 0]
-
-    @property
-    def object_boxes_FM4(self) -> Tensor:
-        return self.boxes_FM34[:, :, 1]
-
 
 def to_tensors(frames: Sequence[FrameTargets], device: torch.device | str = "cpu") -> Targets:
     """Pad the annotations of the valid frames, in the order of ``valid_BT.flatten()``."""

@@ -99,7 +99,8 @@ def read_weights(path_or_url: str) -> dict[str, Tensor]:
     except Exception as error:  # a broken file can make the unpickler raise anything
         if is_url and isinstance(error, OSError):
             raise InputError(
-                f"{source} cannot be fetched ({error}); {download_advice(source)}"
+                f"{source} cannot be fetched ({error}); fetch it on a machine with network "
+                f"(wget {source}), then give model.weights=FILE"
             ) from error
         raise InputError(
             f"{source} cannot be read as weights ({type(error).__name__}: "
@@ -110,11 +111,6 @@ def read_weights(path_or_url: str) -> dict[str, Tensor]:
         state = state["model"]
     pairs = state.items() if isinstance(state, dict) else ()
     return {str(name): value for name, value in pairs if isinstance(value, Tensor)}
-
-
-def download_advice(url: str) -> str:
-    """Return advice for a file that cannot be fetched."""
-    return f"fetch it on a machine with network (wget {url}), then give model.weights=FILE"
 
 
 def resolve_url(path_or_url: str) -> str:
@@ -149,19 +145,19 @@ def fill(model: DDS, state: dict[str, Tensor], source: str) -> LoadReport:
         return _fill_from_checkpoint(targets, state, source)
     is_detr = any(name.startswith(DETR["backbone."]) for name in state)
     prefixes, kind = (DETR, "DETR") if is_detr else (RESNET, "ResNet")
-    unlike = unlike_detr(model) if is_detr else ""
+    difference = difference_from_detr(model) if is_detr else ""
     report = LoadReport(source, kind)
     # Frozen batch norm counts no batches.
     unused = {name for name in state if not name.endswith("num_batches_tracked")}
     parts: dict[str, dict[str, str]] = {}
     for name in targets:
-        parts.setdefault(part_of(name), {})[name] = file_name(name, prefixes)
+        parts.setdefault(part_name(name), {})[name] = file_name(name, prefixes)
     check_backbone(set(parts["backbone"].values()), unused, prefixes["backbone."], source)
     for part, places in parts.items():
         if "" in places.values():
             reason = "not in such a file"
-        elif unlike and part != "backbone":
-            reason = unlike
+        elif difference and part != "backbone":
+            reason = difference
         else:
             reason = misfit(targets, state, places)
         if reason and part == "backbone":
@@ -179,7 +175,7 @@ def fill(model: DDS, state: dict[str, Tensor], source: str) -> LoadReport:
                 )
         report.loaded[part.partition(".layers.")[0]] += len(places)
         unused -= set(places.values())
-    report.unused |= {part_of(name) for name in unused}
+    report.unused |= {part_name(name) for name in unused}
     return report
 
 
@@ -188,21 +184,21 @@ def _fill_from_checkpoint(
 ) -> LoadReport:
     """Copy tensors of equal name and shape; all of the backbone must match."""
     report = LoadReport(
-        source, "checkpoint", unused={part_of(name) for name in state.keys() - targets}
+        source, "checkpoint", unused={part_name(name) for name in state.keys() - targets}
     )
     for name, target in targets.items():
         reason = misfit(targets, state, {name: name})
         if reason and name.startswith("backbone."):
             raise InputError(f"{source} does not fit the model's backbone: {reason}")
         if reason:
-            report.initial.setdefault(part_of(name), reason)
+            report.initial.setdefault(part_name(name), reason)
             continue
         target.copy_(state[name])
-        report.loaded[part_of(name)] += 1
+        report.loaded[part_name(name)] += 1
     return report
 
 
-def part_of(name: str) -> str:
+def part_name(name: str) -> str:
     """Return the layer, or other part, that a tensor of the model or of a file belongs to."""
     match = re.match(r"(\w+\.)?(en|de)coder\.layers\.\d+|\w+_branch\.\w+|\w+", name)
     return match[0] if match else name
@@ -239,7 +235,7 @@ def check_backbone(model_names: set[str], state: set[str], prefix: str, source: 
         )
 
 
-def unlike_detr(model: DDS) -> str:
+def difference_from_detr(model: DDS) -> str:
     """Say why DETR's transformer would compute something else in this model; '' if it would not."""
     if any(getattr(module, "norm_first", False) for module in model.encoder.modules()):
         return "DETR norms after each sub-layer, model.norm_first before"

@@ -11,10 +11,12 @@ from torch.utils._pytree import tree_leaves
 
 from bload import BlockDataset, InputError, collate_blocks, from_dataset, make_plan
 from bload.batch.trees import to_device
-from models import build_criterion, build_model, counts, criterion, to_tensors
+from models import build_criterion, build_model, criterion
+from models.criterion import loss_divisors
 from models.frames import Frames
 from models.matcher import Matches, matching_cost
 from models.recompute import Recompute
+from models.targets import to_tensors
 from models.temporal import TEMPORAL_PARTS
 from tests.models.conftest import annotate
 from training import ranks
@@ -92,7 +94,7 @@ def test_a_step_has_one_precision_and_waits_for_the_matcher_alone(gpu, override,
     with torch.autocast("cuda", torch.bfloat16, enabled=amp):
         outputs = model(frames)
     targets = to_tensors(annotate(0, 7), GPU)
-    total = counts(targets.objects, model.queries)
+    total = loss_divisors(targets.objects, model.queries)
     losses = losses_of(outputs, targets, valid, total)
     assert losses["loss"].device == GPU
     assert losses["loss"].dtype == torch.float32

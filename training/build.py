@@ -14,13 +14,15 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from bload import Batch, BlockLoader, BlockSampler
+from bload import Batch, BlockLoader
 from datasets.action_genome import VideoSource
 from datasets.build import build_letterbox
 from datasets.letterbox import Letterbox
-from models import DDS, Criterion, build_criterion, build_model
+from models import build_criterion, build_model
 from models.backbone import freeze_first_stage
-from models.config import ModelConfig, share_of
+from models.config import ModelConfig, recomputed_share
+from models.criterion import Criterion
+from models.dds import DDS
 from models.exchange import Exchange
 from models.execution import Execution
 from models.frames import Frames
@@ -60,14 +62,18 @@ class Training:
     criterion: Criterion
     inputs: Inputs
     optimiser: Optimiser
-    schedule: RateSchedule
+    rate_schedule: RateSchedule
     ablation: Callable[[Batch], Batch]
     """Applied to every batch before anything else; returns it as it is in all but ablations."""
     evaluation_ablation: Callable[[Batch], Batch]
     """Applied to every batch of an evaluation."""
-    averaged_weights: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
-    """Within this context all ranks have the same weights; all ranks enter it."""
-    sidings: dict[str, Siding] = field(default_factory=dict)
+    after_step: Callable[[], None] = lambda: None
+    """Called on every rank after each step of the optimiser."""
+    mean_over_ranks: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
+    """Context in which weights are their mean over ranks; all ranks enter it."""
+    sidings: Mapping[str, Siding] = field(default_factory=dict)
+    choices: Mapping[str, float] = field(default_factory=dict)
+    """Values that were chosen when the run began, by key; a resumed run keeps them."""
 
     @property
     def evaluated_model(self) -> nn.Module:
@@ -107,16 +113,6 @@ def choose_kernels(amp: str, deterministic: bool, one_shape: bool) -> None:
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
 
 
-def choose_execution(
-    cfg: TrainJob, ranks: Ranks, sampler: BlockSampler, saved: Mapping[str, Any]
-) -> tuple[Execution, dict[str, Siding]]:
-    """Choose how the network computes; `saved` are the sidings of the checkpoint, if any."""
-    if cfg.model.recompute != "auto":
-        return build_execution(cfg, ranks.world_size), {}
-    choice = recompute.choose(cfg, ranks, sampler, saved.get("recompute"))
-    return build_execution(cfg, ranks.world_size, choice.share), {"recompute": choice}
-
-
 def build_execution(cfg: TrainJob, world_size: int, share: float | None = None) -> Execution:
     """Choose how the network computes.
 
@@ -125,7 +121,7 @@ def build_execution(cfg: TrainJob, world_size: int, share: float | None = None) 
     """
     skip_padding, choice = cfg.model.skip_padding, cfg.model.recompute
     if share is None:
-        share = 1.0 if choice == "auto" else share_of(choice)
+        share = 1.0 if choice == "auto" else recomputed_share(choice)
     execution = Offload(skip_padding) if choice == "offload" else Execution(skip_padding)
     if share:
         execution = Recompute(skip_padding, share)
@@ -134,40 +130,43 @@ def build_execution(cfg: TrainJob, world_size: int, share: float | None = None) 
     return execution
 
 
-def build_network(cfg: TrainJob, device: torch.device, execution: Execution) -> DDS:
-    """Build the model of a job."""
-    model = build_model(cfg.model, execution=execution).to(device)
+def build_network(cfg: ModelConfig, device: torch.device, execution: Execution) -> DDS:
+    """Build the model of a config on a device."""
+    model = build_model(cfg, execution=execution).to(device)
     model.backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    if cfg.model.weights:
+    if cfg.weights:
         freeze_first_stage(model.backbone)
     return model
 
 
 def build_inputs(
-    model: ModelConfig, letterbox: Letterbox, device: torch.device, train: TrainConfig | None = None
+    cfg: ModelConfig, letterbox: Letterbox, device: torch.device, bptt: int | None = None
 ) -> Inputs:
-    """Build what turns batches into frames for a model; `train` is given for training."""
-    gaps = frame_gaps if model.time == "gap" else None
-    return Inputs(letterbox, device, gaps, train.bptt if train else None)
+    """Build what turns batches into frames for a model."""
+    return Inputs(letterbox, device, frame_gaps if cfg.time == "gap" else None, bptt)
 
 
 def open_training(
-    cfg: TrainJob, ranks: Ranks, data: "Data", saved: Mapping[str, Any] | None = None
+    cfg: TrainJob, ranks: Ranks, data: "Data", saved: Mapping[str, Any] = {}
 ) -> Training:
     """Build the model of a job on this rank's device, with its optimiser, losses and inputs.
 
     Args:
-        saved: contents of the checkpoint that it will be restored from.
+        saved: sidings of the checkpoint that the run goes on from.
     """
-    sampler = data.loader.sampler
-    execution, sidings = choose_execution(cfg, ranks, sampler, saved["sidings"] if saved else {})
+    sampler, choices = data.loader.sampler, {}
+    if cfg.model.recompute == "auto":
+        known = "recompute" in saved
+        share = saved["recompute"] if known else recompute.choose(cfg, ranks, sampler)
+        choices = {"recompute": share}
+    execution = build_execution(cfg, ranks.world_size, choices.get("recompute"))
     torch.manual_seed(cfg.train.seed)
     with ranks.agree_on_errors():
-        model = build_network(cfg, ranks.device, execution)
+        model = build_network(cfg.model, ranks.device, execution)
     one_shape = sampler.plan.has_one_size and not cfg.model.skip_padding
     choose_kernels(cfg.train.amp, cfg.train.deterministic, one_shape)
     cfg = replace(cfg, train=cfg.train.with_epochs_for_slots(data.loader.account.processed))
-    return build_training(cfg, ranks, model, data.source, data.loader, sidings)
+    return build_training(cfg, ranks, model, data.source, data.loader, choices)
 
 
 def build_training(
@@ -176,32 +175,34 @@ def build_training(
     model: DDS,
     source: VideoSource,
     loader: BlockLoader | None = None,
-    sidings: Mapping[str, Siding] = {},
+    choices: Mapping[str, float] = {},
 ) -> Training:
     """Build the `Training` of a model that is already on its device.
 
     Args:
         source: videos to train on.
         loader: tells where in its epoch a step is, for ``train.sync``.
-        sidings: of the network.
     """
-    train, average = cfg.train, None
-    if train.ema:
-        average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(train.ema))
+    train = cfg.train
     letterbox = build_letterbox(source, cfg.dataset.augment, train.seed)
+    average = get_ema_multi_avg_fn(train.ema) if train.ema else None
     training = Training(
-        train,
-        ranks,
-        model,
-        model,
-        average,
-        build_criterion(cfg.loss),
-        build_inputs(cfg.model, letterbox, ranks.device, train),
-        build_optimiser(model, train.lr, train.backbone_lr, train.weight_decay, train.muon_lr),
-        RateSchedule(train.schedule, train.epochs, train.warmup_epochs, train.step_at),
-        Ablation(train.starts, train.padding, train.seed),
-        Ablation(train.starts, seed=train.seed),
-        sidings={**sidings},
+        cfg=train,
+        ranks=ranks,
+        model=model,
+        parallel=model,
+        average=AveragedModel(model, multi_avg_fn=average) if average else None,
+        criterion=build_criterion(cfg.loss),
+        inputs=build_inputs(cfg.model, letterbox, ranks.device, train.bptt),
+        optimiser=build_optimiser(
+            model, train.lr, train.backbone_lr, train.weight_decay, train.muon_lr
+        ),
+        rate_schedule=RateSchedule(
+            train.schedule, train.epochs, train.warmup_epochs, train.step_at
+        ),
+        ablation=Ablation(train.starts, train.padding, train.seed),
+        evaluation_ablation=Ablation(train.starts, seed=train.seed),
+        choices=choices,
     )
     if train.sync != "allreduce":
         return sync.switch_on(training, loader)
@@ -221,7 +222,7 @@ def in_parallel(model: DDS, ranks: Ranks) -> DistributedDataParallel:
     parallel.broadcast_buffers = False  # they are constant
     pixels_BTCHW = torch.zeros(1, 2, 3, 64, 64, dtype=torch.uint8, device=ranks.device)
     zeros_BT = torch.zeros(1, 2, dtype=torch.bool, device=ranks.device)
-    outputs = parallel(Frames(pixels_BTCHW, zeros_BT, conditioning_BT=zeros_BT.float()))
+    outputs = parallel(Frames(pixels_BTCHW, zeros_BT, extra_BT=zeros_BT.float()))
     values = [getattr(outputs, field.name) for field in fields(outputs)]
     torch.stack([value.sum() for value in values if isinstance(value, Tensor)]).sum().backward()
     parallel.zero_grad()

@@ -18,8 +18,9 @@ from torch.optim.swa_utils import AveragedModel
 
 from bload import BlockLoader, InputError
 from datasets.machine import reading, write_whole
-from models import DDS, build_model
+from models import build_model
 from models.config import ModelConfig, network_keys
+from models.dds import DDS
 from training.build import Training
 from training.config import TrainJob
 from training.folder import LAST, PREVIOUS, Saved, checkpoint_file
@@ -39,14 +40,15 @@ class Progress:
     """Highest Recall@20 on the validation videos so far, in 0..1."""
     epochs: list[dict[str, Any]] = field(default_factory=list)
     """Figures of every finished epoch."""
-    evaluated: float = 0
-    """Epochs, with a fraction, that were done at the last evaluation there, which gave `recall`."""
     recall: float | None = None
+    """Recall@20 of the last evaluation on the validation videos."""
+    evaluated_epochs: float = 0
+    """Epochs, with a fraction, that were done when `recall` was measured."""
     epoch_sums: list[dict[str, dict[str, float]]] = field(default_factory=list)
     """Sums over the current epoch so far, one per rank, see `training.figures.Meter`."""
-    part: int = 1
-    """Number of times that steps of another size began, and 1."""
-    memory: list[Any] = field(default_factory=list)
+    step_size_changes: int = 0
+    """Number of times that the run went on with steps of another size, see ``run.resume``."""
+    row_states: list[Any] = field(default_factory=list)
     """Row states at the current step, one list per rank, see `training.step.train_step`."""
 
 
@@ -57,8 +59,8 @@ def save_checkpoint(
 
     All ranks call this.
     """
-    sidings = {name: siding.state_dict() for name, siding in training.sidings.items()}
-    with training.averaged_weights():
+    states = {name: siding.state_dict() for name, siding in training.sidings.items()}
+    with training.mean_over_ranks():
         if not training.ranks.is_first:
             return
         state = {
@@ -66,7 +68,7 @@ def save_checkpoint(
             "epoch": loader.sampler.epoch,
             "loader": loader.sampler.state_dict(loader.step),
             "progress": asdict(progress),
-            "sidings": sidings,
+            "sidings": {**training.choices, **states},
             **training.state_dict(),
         }
         previous = path.with_name(PREVIOUS) if path.name == LAST else None
@@ -112,13 +114,10 @@ def restore(
             )
         training.load_state_dict(saved)
         for name, siding in training.sidings.items():
-            if name in saved["sidings"]:
-                siding.load_state_dict(saved["sidings"][name])
-        saved_progress = saved["progress"]
-        required = {name: saved_progress[name] for name in asdict(Progress())}  # none is missing
-        progress = Progress(**saved_progress | required)  # and there are no others
+            siding.load_state_dict(saved["sidings"][name])
+        progress = Progress(**{key.name: saved["progress"][key.name] for key in fields(Progress)})
         blocks_per_step = saved["loader"]["plan"]["blocks per step"]
-        progress.part += blocks_per_step != loader.sampler.blocks_per_step
+        progress.step_size_changes += blocks_per_step != loader.sampler.blocks_per_step
     place = f"{path}: epoch {loader.sampler.epoch + 1}, step {loader.step}"
     if loader.sampler.epoch == training.cfg.epochs:
         place = f"{path}: every epoch is trained, only the evaluation is left"

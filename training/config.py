@@ -51,7 +51,7 @@ class TrainConfig(Checked):
     backbone_lr: float = number(0, None, "peak learning rate of the backbone")
     weight_decay: float = number(0, None, "of matrices only")
     clip_norm: float = number(1e-9, None, "a step's gradient is scaled down to this norm at most")
-    schedule: str = choice(SCHEDULES, "cosine, or step: a tenth after step_at")
+    schedule: str = choice(SCHEDULES, "how learning rates fall; step: to a tenth after step_at")
     step_at: float = number(0, 1, "schedule=step: share of training before the rate drops")
     warmup_epochs: float = number(0, None, "epochs in which the rate rises from 0")
     muon_lr: float | None = number(
@@ -60,7 +60,7 @@ class TrainConfig(Checked):
     micro_batches: int = number(
         1, 10**6, "batches per rank and step; their gradients add up", 1, defining=False
     )
-    exchange: str = choice(EXCHANGES, "work that ranks share equally: none, or frames", "none")
+    exchange: str = choice(EXCHANGES, "work that ranks share equally", "none")
     slots: int | None = number(1, 10**15, "slots to train on, in place of epochs", None)
     bptt: int | None = number(
         1, MAX_COUNT, "slots of back-propagation through time; null: the whole block", None
@@ -70,15 +70,13 @@ class TrainConfig(Checked):
     )
     seed: int = number(0, 2**63 - 1, "for weights, packing and augmentation", 0)
     starts: str = choice(
-        STARTS, "where states are cleared: table; ignored, wrong to compare", "table"
+        STARTS, "where states are cleared; ignored and wrong are to compare", "table"
     )
     padding: str = choice(
-        PADDINGS, "masked, or repeated: copies of the last frame, trained on", "masked"
+        PADDINGS, "what padding is; repeated: the last frame, to train on", "masked"
     )
-    amp: str = choice(AMPS, "auto (bf16 if the GPU supports it), bf16 or off", "auto")
-    device: str = choice(
-        DEVICES, "auto (a GPU if there is one), cpu or cuda", "auto", defining=False
-    )
+    amp: str = choice(AMPS, "precision; auto takes bf16 if the GPU supports it", "auto")
+    device: str = choice(DEVICES, "auto takes a GPU if there is one", "auto", defining=False)
     deterministic: bool = key(
         "bitwise reproducible on one machine, slower on GPUs", False, defining=False
     )
@@ -93,9 +91,7 @@ class TrainConfig(Checked):
     )
     evals_per_epoch: int = number(0, MAX_COUNT, "evaluations per epoch; 0: as eval_every says", 0)
     sync: str = choice(
-        SYNC_NAMES,
-        "how ranks agree: allreduce of gradients; of weights local, gossip, none",
-        "allreduce",
+        SYNC_NAMES, "how ranks agree; allreduce on gradients, others on weights", "allreduce"
     )
     sync_every: int = number(1, MAX_COUNT, "sync=local: steps between averages", 8)
     checkpoint_minutes: float = number(
@@ -113,15 +109,15 @@ class TrainConfig(Checked):
         super().__post_init__()
         self.workers = worker_count(self.workers)
 
-    def is_evaluation_due(self, epoch: int, share: Fraction, before: Fraction) -> bool:
+    def is_evaluation_due(self, epoch: int, share: Fraction, share_before: Fraction) -> bool:
         """Return True if an evaluation is due after `epoch` epochs and a share of the next one.
 
         Args:
-            before: the share one step earlier.
+            share_before: the share one step earlier.
         """
         count = self.evals_per_epoch
         if share:
-            return share < 1 and share * count // 1 > before * count // 1
+            return share < 1 and share * count // 1 > share_before * count // 1
         interval = 1 if count else self.eval_every
         return epoch > 0 and (epoch == self.epochs or (interval > 0 and epoch % interval == 0))
 
@@ -185,7 +181,7 @@ class WandbConfig(Checked):
     prefix = "wandb."
 
     mode: str | None = choice(
-        ("offline", "online", "disabled"), "null: WANDB_MODE, else offline", None
+        ("offline", "online", "disabled"), "what wandb does; null: WANDB_MODE, else offline", None
     )
     project: str | None = key("null: WANDB_PROJECT, else bload", None)
     group: str | None = key("of runs in wandb; null: WANDB_RUN_GROUP", None)
@@ -245,14 +241,14 @@ class EvalJob(Checked):
     """Config of an evaluation: its checkpoints, its data, its outputs."""
 
     checkpoint: str = key("a file, the folder of a run, or a folder of runs or checkpoints", "")
-    split: str | None = choice(SPLITS, "null: final, or test if the data have no such split", None)
+    split: str | None = choice(SPLITS, "evaluated videos; null: final, or test without it", None)
     starts: str | None = choice(STARTS, "where states are cleared; null: as in training", None)
     root: str | None = key("data root; null: that of the training data", None)
     cache: str | None = key("folder for resized frames, as dataset.cache in training", None)
     batch_slots: int = number(1, 10**7, "slots of a rank's batch", 1024)
-    iou: str = choice(tuple(CONVENTIONS), "STTran's inclusive pixels, or continuous", "inclusive")
-    amp: str = choice(AMPS, "auto (bf16 if the GPU supports it), bf16 or off", "auto")
-    device: str = choice(DEVICES, "auto (a GPU if there is one), cpu or cuda", "auto")
+    iou: str = choice(tuple(CONVENTIONS), "pixels of boxes; inclusive as in STTran", "inclusive")
+    amp: str = choice(AMPS, "precision; auto takes bf16 if the GPU supports it", "auto")
+    device: str = choice(DEVICES, "auto takes a GPU if there is one", "auto")
     timeout: float = number(1, 10**6, "seconds that a rank waits for others, or for data", TIMEOUT)
     workers: int = number(-1, 256, "data workers per rank; -1: a core each, at most 8 per rank", 1)
     out: str | None = key("JSON file for the figures, by checkpoint if there are several", None)

@@ -24,7 +24,7 @@ from datasets.scoring.recall import RecallMeter
 from datasets.scoring.tables import relation_rows, write_relations
 from datasets.synthetic.observers import MEMORY_PART
 from datasets.synthetic.yardsticks import Yardsticks
-from models.predict import predict_later
+from models.predict import predict
 from training.config import TIMEOUT, EvalJob
 from training.folder import LAST
 from training.inputs import Inputs
@@ -53,7 +53,7 @@ def evaluate(
     meter = measure(model, source, ranks, yardsticks=yardsticks, **options)
     if relations and ranks.is_first:
         write_relations(relations, relation_rows(meter, LAST))
-    return figures_of(meter, time.perf_counter() - started_at, yardsticks)
+    return recall_figures(meter, time.perf_counter() - started_at, yardsticks)
 
 
 def check_outputs(cfg: EvalJob, checkpoints: int) -> None:
@@ -69,7 +69,7 @@ def check_outputs(cfg: EvalJob, checkpoints: int) -> None:
         )
 
 
-def figures_of(
+def recall_figures(
     meter: RecallMeter, seconds: float, yardsticks: Yardsticks | None = None
 ) -> dict[str, float]:
     """Return the meter's summary, the recall of observers, the time and the speed."""
@@ -146,11 +146,11 @@ def measure(
 def predict_batch(
     model: nn.Module, batch: Batch, inputs: Inputs, precision: torch.autocast
 ) -> Callable[[], list[FramePrediction]]:
-    """Predict a batch from the host, like `predict_later`; only the model runs in `precision`."""
+    """Predict a batch from the host, like `predict`; only the model runs in `precision`."""
     frames, _ = inputs(batch)
     with precision:
         outputs = model(frames)
-    return predict_later(outputs, batch.valid_BT, [target.size_hw for target in batch.targets])
+    return predict(outputs, batch.valid_BT, [target.size_hw for target in batch.targets])
 
 
 def measure_and_write(

@@ -17,17 +17,15 @@ import hashlib
 import json
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, fields, is_dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from bload import BlockSampler
 from bload.errors import InputError, plural
-from datasets.machine import plain_file, reading, write_whole
+from datasets.machine import lock_folder, plain_file, reading, write_whole
 from training.config import RESUMING, TrainJob
 from training.ranks import Ranks
 
@@ -74,9 +72,10 @@ def changed_keys(saved: dict[str, Any], cfg: TrainJob) -> dict[str, tuple[Any, A
 def run_name(cfg: TrainJob, world_size: int) -> str:
     """Return a name such as ``bload-dds_tiny-synthetic-s0-1a2b3c4d``, with a hash of the config.
 
-    With blocks of 32 and a GRU: ``bload-dds_tiny-synthetic-T32-gru-s0-5e6f7a8b``. The frames of a
-    step count, on whatever number of ranks; the number counts if ranks differ. Values that are the
-    default of their key do not, so that a new key leaves the names as they are.
+    With blocks of 32 and a GRU: ``bload-dds_tiny-synthetic-T32-gru-s0-5e6f7a8b``. The hash is over
+    the values that are not their key's default, so that a new key leaves names as they are. In
+    place of a rank's slots it has those of all ranks, so that the number of ranks does not matter,
+    unless their weights differ (``train.sync``).
     """
     config = defining_values(cfg, with_defaults=False)
     config["train"]["batch_slots"] = cfg.train.batch_slots * world_size * cfg.train.micro_batches
@@ -169,42 +168,31 @@ class RunFolder:
             folder
             for folder in (RunFolder(path.parent) for path in paths)
             if folder.last.exists()
-            and world_size != (named_on := folder.named_on)
-            and folder.path.name == run_name(cfg, named_on)
+            and world_size != (ranks_in_name := folder.ranks_in_name)
+            and folder.path.name == run_name(cfg, ranks_in_name)
         ]
 
     @property
-    def named_on(self) -> int:
+    def ranks_in_name(self) -> int:
         """Number of ranks that the run in this folder is named by."""
         config = self._config()
-        return config.get("named_on", config["ranks"])
+        return config.get("ranks_in_name", config["ranks"])
 
     @contextmanager
     def lock(self, ranks: Ranks) -> Iterator[None]:
-        """Lock the folder against other runs; make it first if needed.
-
-        The system frees the lock when rank 0 ends, however it ends.
+        """Lock the folder against other runs, on rank 0; make it first if needed.
 
         Raises:
             InputError: another run holds it, or the folder cannot be written.
         """
-        lock = FileLock(self.path / "lock")
-        with ranks.agree_on_errors():
-            try:
-                self.path.mkdir(parents=True, exist_ok=True)
+        remedy = "set another run.name or run.root"
+        lock = lock_folder(self.path, lock=self.path / "lock", seconds=PATIENCE, remedy=remedy)
+        with ExitStack() as stack:
+            with ranks.agree_on_errors():
                 if ranks.is_first:
-                    lock.acquire(timeout=PATIENCE)
-            except Timeout:
-                raise InputError(
-                    f"{self.path} is in use by another run; wait for its end, stop it, or give "
-                    "this run a run.name of its own"
-                ) from None
-            except OSError as e:
-                raise InputError(f"{self.path} cannot be written ({e}); change run.root") from e
-        try:
+                    stack.enter_context(lock)
+            self.path.mkdir(parents=True, exist_ok=True)  # on the other machines
             yield
-        finally:
-            lock.release()
 
     def check_same_config(self, cfg: TrainJob, sampler: BlockSampler) -> None:
         """Raise `InputError` if something else was trained here, as a given run.name allows.
@@ -251,8 +239,8 @@ class RunFolder:
                     "give another run.name"
                 )
             return []
-        was_resumed_so = config.get("run", {}).get("resume") == resume
-        if resume in RESUMING or (checkpoint_paths and was_resumed_so):
+        has_same_resume = config.get("run", {}).get("resume") == resume
+        if resume in RESUMING or (checkpoint_paths and has_same_resume):
             if existing_names and not checkpoint_paths:
                 raise InputError(
                     f"{self.path} holds {existing_names} of a run but neither {LAST} nor "
@@ -310,10 +298,10 @@ class RunFolder:
 
     def begin(self, cfg: TrainJob, ranks: Ranks) -> None:
         """Write the config, and the number of ranks that names the folder; remove a summary."""
-        named_on = ranks.world_size
-        if self.config.exists() and self.path.name != run_name(cfg, named_on):
-            named_on = self.named_on
-        config = {**asdict(cfg), "ranks": ranks.world_size, "named_on": named_on}
+        ranks_in_name = ranks.world_size
+        if self.config.exists() and self.path.name != run_name(cfg, ranks_in_name):
+            ranks_in_name = self.ranks_in_name
+        config = {**asdict(cfg), "ranks": ranks.world_size, "ranks_in_name": ranks_in_name}
         self.write_json(self.config, config)
         self.summary.unlink(missing_ok=True)
 
@@ -338,20 +326,20 @@ class RunFolder:
         for path in self._files():
             path.unlink(missing_ok=True)
 
-    def rewind_metrics(self, epoch: int, step: int, evaluated: float) -> None:
+    def rewind_metrics(self, epoch: int, step: int, evaluated_epochs: float) -> None:
         """Drop the lines from after a checkpoint, whose steps will run again.
 
         Args:
             epoch: the current one, from 1.
             step: finished steps of it.
-            evaluated: epochs that were done at the last evaluation.
+            evaluated_epochs: epochs that were done at the last evaluation.
         """
         if not self.metrics.exists():
             return
         remaining = ""
         for text, line in metric_lines(self.metrics):
             is_before = (line["epoch"], line["step"]) <= (epoch, step)
-            is_pending_eval = line["kind"] == "eval" and line["after"] > evaluated
+            is_pending_eval = line["kind"] == "eval" and line["after"] > evaluated_epochs
             if is_before and not is_pending_eval and line["kind"] != "summary":
                 remaining += f"{text}\n"
         write_whole(self.metrics, remaining)

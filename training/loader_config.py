@@ -31,14 +31,8 @@ class LoaderConfig(Checked):
     t_max: int | None = number(
         1, 10**7, "slots per block; null: the longest video (clips: the mean length)", None
     )
-    last: str = choice(
-        ("fill", "drop"), "incomplete last step: fill it with fillers, or drop it", "fill"
-    )
-    balance: str = choice(
-        BALANCES,
-        "how blocks are assigned to steps and ranks: none, pairs, counts, window, queue",
-        "none",
-    )
+    last: str = choice(("fill", "drop"), "what is done with an incomplete last step", "fill")
+    balance: str = choice(BALANCES, "how blocks are assigned to steps and ranks", "none")
     window: int = number(
         1, 10**9, "balance=window: steps whose blocks are sorted together by cost", 16
     )

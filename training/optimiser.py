@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import nn
@@ -39,19 +39,7 @@ class Optimisers:
             part.load_state_dict(part_state)
 
 
-class Optimiser(Protocol):
-    """Methods of an optimiser that a step and a checkpoint use; torch's have them."""
-
-    @property
-    def param_groups(self) -> list[dict[str, Any]]: ...
-
-    def zero_grad(self) -> None: ...
-
-    def step(self) -> Any: ...
-
-    def state_dict(self) -> dict[str, Any]: ...
-
-    def load_state_dict(self, state: dict[str, Any], /) -> None: ...
+Optimiser = torch.optim.Optimizer | Optimisers
 
 
 def build_optimiser(

@@ -113,7 +113,7 @@ _group: tuple[str, float] | None = None
 def _make_group(kind: str, timeout: float) -> None:
     global _group
     if _group is None:
-        # Small host-side values use gloo even if gradients use nccl, so they wait for no GPU.
+        # Small values on the host use gloo even if gradients use nccl: no GPU synchronises.
         backend = "cpu:gloo,cuda:nccl" if kind == "cuda" else "gloo"
         dist.init_process_group(backend, timeout=timedelta(seconds=timeout))
         atexit.register(leave_ranks)

@@ -1,12 +1,11 @@
 """A run: what it trains, on what, where it writes, and how far it is.
 
-`open_run` opens one, new or resumed; train.py takes its steps.
+`training.open` opens one, new or resumed; train.py takes its steps.
 """
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +13,18 @@ from tqdm import tqdm
 
 from bload import Batch
 from datasets.letterbox import Letterbox
-from models.weights import load_weights, noise_warning
-from training.build import Training, build_inputs, open_training
-from training.checkpoint import Progress, open_checkpoint, restore, save_checkpoint
-from training.config import RESUMING, TrainJob
-from training.data import Data, Split, open_data
+from training.build import Training, build_inputs
+from training.checkpoint import Progress, save_checkpoint
+from training.config import TrainJob
+from training.data import Data, Split
 from training.evaluation import evaluate
 from training.figures import Meter, epoch_figures, run_summary, sum_losses
-from training.folder import RunFolder, checkpoint_file, read_object
-from training.memory import reset_peak_memory
-from training.printing import epoch_line, opening_text, summary_text
+from training.folder import RunFolder
+from training.printing import epoch_line, summary_text
 from training.ranks import Ranks
+from training.report import write
 from training.report.record import RELATIONS
-from training.report.write import PAGE, begin_page, drawn_files, write_or_warn
+from training.report.write import drawn_files
 from training.sidings.carry import open_row_states, pack_row_states
 from training.step import Position, train_step
 from training.stopping import Stopped
@@ -48,7 +46,7 @@ class Run:
     """State of the network after the step before, see `train_step`."""
     meter: Meter = field(default_factory=Meter)
     saved_at: float = field(default_factory=lambda: time.monotonic())
-    awaits_workers: bool = False
+    has_started_workers: bool = False
     progress_bar: tqdm = field(init=False)
 
     @property
@@ -81,7 +79,7 @@ class Run:
         is_due = self.training.cfg.is_evaluation_due(
             self.epoch, share_done(step), share_done(step - 1)
         )
-        is_new = self.progress.evaluated < self.epochs_done
+        is_new = self.progress.evaluated_epochs < self.epochs_done
         return self.data.validation is not None and is_due and is_new
 
     @property
@@ -98,7 +96,7 @@ class Run:
             self.meter.add(losses=sums["losses"])
         if saved:
             self.meter.add(seconds=saved[self.ranks.rank % len(saved)]["seconds"])
-        self.row_states = open_row_states(self.progress.memory, loader, self.ranks.device)
+        self.row_states = open_row_states(self.progress.row_states, loader, self.ranks.device)
 
     def batches(self) -> Iterator[list[Batch]]:
         """Yield the batches of each remaining step of the epoch; its times go to the meter."""
@@ -112,10 +110,10 @@ class Run:
         )
         self.meter.lap()
         for batches in loader.by_step():
-            if self.awaits_workers:  # which may take longer on another rank
-                self.ranks.barrier()
+            if self.cfg.train.workers and not self.has_started_workers:
+                self.ranks.barrier()  # they may take longer on another rank
                 self.meter.lap("start")
-                self.awaits_workers = False
+                self.has_started_workers = True
             self.meter.lap("seconds", "waiting")
             yield batches
             self.meter.lap("seconds")
@@ -150,15 +148,11 @@ class Run:
         if self.is_last_step:
             return
         if save or stop or self.is_evaluation_due:
-            self.save_inside_epoch()
+            self.progress.epoch_sums = self.ranks.gather(self.meter.sums())
+            self.progress.row_states = self.ranks.gather(pack_row_states(self.row_states))
+            self.save()
         if stop:
             raise self.make_stopped()
-
-    def save_inside_epoch(self) -> None:
-        """Save between two steps; all ranks call this."""
-        self.progress.epoch_sums = self.ranks.gather(self.meter.sums())
-        self.progress.memory = self.ranks.gather(pack_row_states(self.row_states))
-        self.save()
 
     def save(self, path: Path | None = None) -> None:
         """Write a checkpoint, by default the run's latest; all ranks call this."""
@@ -182,7 +176,7 @@ class Run:
         progress, loader = self.progress, self.data.loader
         self.meter.lap("seconds")
         figures = self.evaluate(self.data.validation)
-        progress.recall, progress.evaluated = figures["with/recall@20"], self.epochs_done
+        progress.recall, progress.evaluated_epochs = figures["with/recall@20"], self.epochs_done
         epoch, step = self.epoch, loader.step
         if not step:  # the end of the epoch before
             epoch, step = epoch - 1, progress.epochs[-1]["steps"]
@@ -196,7 +190,7 @@ class Run:
     def evaluate(self, split: Split, relations: Path | None = None) -> dict[str, float]:
         """Evaluate the current weights, or their average; `relations` as in `evaluate`."""
         train = self.cfg.train
-        with self.training.averaged_weights():
+        with self.training.mean_over_ranks():
             return evaluate(
                 self.training.evaluated_model,
                 split.source,
@@ -219,7 +213,7 @@ class Run:
         if self.ranks.is_first:
             print(epoch_line(self.epoch + 1, self.epochs, figures), flush=True)
         self.progress.epochs.append(figures)
-        self.progress.epoch_sums, self.progress.memory = [], []
+        self.progress.epoch_sums, self.progress.row_states = [], []
         loader.set_epoch(self.epoch + 1)  # where this checkpoint is to resume
         self.save()
         if self.ranks.should_stop():
@@ -236,96 +230,8 @@ class Run:
         if self.ranks.is_first:
             self.tracker.log("summary", self.epochs, 0, summary)
             self.folder.write_json(self.folder.summary, summary)
-            write_or_warn(self.folder.path, self.ranks.device, self.data.final.source)
+            write.write_or_warn(self.folder.path, self.ranks.device, self.data.final.source)
             self.tracker.show(drawn_files(self.folder.path))
             print(summary_text(summary, drawn_files(self.folder.path)))
         self.ranks.barrier()
         return summary
-
-
-@contextmanager
-def open_run(cfg: TrainJob, ranks: Ranks, folder: RunFolder, data: Data) -> Iterator[Run]:
-    """Open a run, new or resumed; within the body its folder is locked for other processes.
-
-    Afterwards its folder always has a checkpoint.
-    """
-    with folder.lock(ranks):
-        log = folder.log(ranks.rank)
-        try:
-            run, message = begin_or_resume(cfg, ranks, folder, data)
-            if ranks.is_first:
-                sampler = data.loader.sampler
-                print(opening_text(folder.path, cfg.loader.name, sampler, ranks, message))
-            with run.tracker as tracker:
-                tracker.draw({cfg.loader.name: data.loader.plan})
-                reset_peak_memory(ranks.device)
-                with ranks.stop.record_signals():
-                    yield run
-        except Exception:
-            log.exception("failed")
-            raise
-
-
-def begin_or_resume(cfg: TrainJob, ranks: Ranks, folder: RunFolder, data: Data) -> tuple[Run, str]:
-    """Build a run, restored from its checkpoint if there is one; return it and a message."""
-    loader, message = data.loader, ""
-    with ranks.agree_on_errors():
-        paths = folder.checkpoints(cfg.run.resume)
-        if not paths and cfg.run.resume in RESUMING:
-            message = folder.similar_run(cfg, loader.sampler)
-        path, saved, errors = open_checkpoint(paths)
-    training = open_training(cfg, ranks, data, saved)
-    if saved is None or path is None:
-        progress = Progress()
-        with ranks.agree_on_errors():
-            if cfg.model.weights:
-                message = str(load_weights(training.model, cfg.model.weights))
-        message = message or noise_warning(cfg.model.backbone, cfg.train.backbone_lr)
-    else:
-        progress, message = restore(saved, path, cfg, training, loader)
-    # A run that begins from another run's checkpoint is new too.
-    is_new = path not in (folder.last, folder.previous)
-    if is_new:
-        progress.best = None
-    if ranks.is_first:
-        if is_new:
-            folder.clear()
-        folder.begin(cfg, ranks)
-        folder.rewind_metrics(loader.sampler.epoch + 1, loader.step, progress.evaluated)
-        begin_page(folder.path)
-        if path == folder.previous:
-            folder.previous.replace(folder.last)  # else saving would move the damaged one over it
-    ranks.barrier()
-    tracker = Tracker(
-        folder, asdict(cfg), cfg.wandb, progress.epochs, progress.part, is_new, ranks.is_first
-    )
-    run = Run(cfg, ranks, folder, data, training, progress, tracker)
-    run.awaits_workers = cfg.train.workers > 0
-    if is_new:
-        run.save()
-    return run, errors + message
-
-
-def find_run(cfg: TrainJob, ranks: Ranks) -> tuple[RunFolder, Data, dict[str, Any] | None]:
-    """Return the folder of a run, its data, and its summary if nothing is left to do.
-
-    Raises:
-        InputError: ``run.resume`` names no checkpoint, or something else was trained in the folder.
-    """
-    with ranks.agree_on_errors():
-        folder = RunFolder.for_job(cfg, ranks.world_size)
-        if cfg.run.resume not in (*RESUMING, "never"):
-            checkpoint_file(cfg.run.resume)
-    data = open_data(cfg, ranks)
-    with ranks.agree_on_errors():
-        if folder.path.exists() and cfg.run.resume in RESUMING:
-            folder.check_same_config(cfg, data.loader.sampler)
-    if not any(ranks.gather(folder.is_finished(cfg.run.resume))):
-        return folder, data, None
-    if ranks.is_first:
-        print(f"{folder.path} had finished before; run.resume=never trains it again.")
-    if not ranks.gather((folder.path / PAGE).exists())[0]:  # killed while it was drawn
-        with folder.lock(ranks):
-            if ranks.is_first:
-                write_or_warn(folder.path, ranks.device, data.final.source)
-    return folder, data, read_object(folder.summary) if folder.summary.exists() else {}

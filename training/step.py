@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from bload import Batch, InputError
 from datasets.annotations.frame_names import video_of
-from models import counts, to_tensors
+from models.criterion import loss_divisors
+from models.targets import to_tensors
 from training.build import Training
 from training.optimiser import set_rates
 from training.ranks import autocast
@@ -28,7 +29,7 @@ class Position(NamedTuple):
     """Place of a step in its run."""
 
     epoch: int
-    step: int
+    step_index: int
     """In the epoch, from 0."""
     epochs_done: float
     """Epochs, with a fraction, that are done after it."""
@@ -36,7 +37,7 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StepFigures:
-    """Figures of one step; losses are sums over this rank's frames, divided by global counts."""
+    """Figures of one step; losses are sums over this rank's frames, divided by `loss_divisors`."""
 
     losses: dict[str, float]
     norm: float
@@ -65,16 +66,18 @@ def train_step(
     """
     cfg, ranks = training.cfg, training.ranks
     seed_step(cfg.seed, position, ranks.rank)
-    set_rates(training.optimiser, training.schedule(position.epochs_done))
+    set_rates(training.optimiser, training.rate_schedule(position.epochs_done))
     losses, gradient_norm, row_states = backward(training, batches, position.epoch, row_states)
-    norm, *values = torch.stack([gradient_norm, *losses.values()]).tolist()  # waits for the device
+    norm, *values = torch.stack([gradient_norm, *losses.values()]).tolist()  # synchronises
     if not math.isfinite(norm):
         raise InputError(
-            f"the gradient is {norm} in epoch {position.epoch + 1}, step {position.step + 1}: rank "
-            f"{ranks.rank}'s loss is {values[0]} in {_videos(batches)}; lower train.lr ({cfg.lr}) "
-            "or set train.amp=off; the last good checkpoint is in the run's folder"
+            f"the gradient is {norm} in epoch {position.epoch + 1}, step "
+            f"{position.step_index + 1}: rank {ranks.rank}'s loss is {values[0]} in "
+            f"{_videos(batches)}; lower train.lr ({cfg.lr}) or set train.amp=off; the last good "
+            "checkpoint is in the run's folder"
         )
     training.optimiser.step()
+    training.after_step()
     if training.average:
         training.average.update_parameters(training.model)
     rate = training.optimiser.param_groups[-1]["lr"]
@@ -92,13 +95,13 @@ def backward(
     """
     batches = [training.ablation(batch) for batch in batches]
     objects = [len(frame.object_classes_M) for batch in batches for frame in batch.targets]
-    target_counts = training.ranks.sum(counts(objects, training.model.queries))
+    divisors = training.ranks.sum(loss_divisors(objects, training.model.queries))
     training.optimiser.zero_grad()
     sums: dict[str, Tensor] = {}
     states = []
     for batch, state in zip(batches, row_states or [None] * len(batches), strict=True):
         with contextlib.nullcontext() if batch.ends_step else training.accumulating():
-            losses, state = compute_losses(training, batch, epoch, target_counts, state)
+            losses, state = compute_losses(training, batch, epoch, divisors, state)
             # DDP divides the sum of gradients by the number of ranks; this undoes it. If ranks step
             # on their own, it makes each gradient an estimate of that sum.
             (losses["loss"] * training.ranks.world_size).backward()
@@ -110,7 +113,7 @@ def backward(
 
 
 def compute_losses(
-    training: Training, batch: Batch, epoch: int, target_counts: Tensor, state: Any = None
+    training: Training, batch: Batch, epoch: int, divisors: Tensor, state: Any = None
 ) -> tuple[dict[str, Tensor], Any]:
     """Compute the losses of a batch: sums over its frames, over the targets of the whole step.
 
@@ -121,7 +124,7 @@ def compute_losses(
     targets = to_tensors(device_batch.targets, training.inputs.device)
     with autocast(training.cfg.amp, training.inputs.device):
         outputs = training.parallel(frames, state)
-    return training.criterion(outputs, targets, batch.valid_BT, target_counts), outputs.state
+    return training.criterion(outputs, targets, batch.valid_BT, divisors), outputs.state
 
 
 def _videos(batches: Sequence[Batch]) -> str:
@@ -134,5 +137,5 @@ def _videos(batches: Sequence[Batch]) -> str:
 
 def seed_step(seed: int, position: Position, rank: int) -> None:
     """Seed dropout as a function of the step, so that resuming needs no random state."""
-    entropy = [seed, position.epoch, position.step, rank]
+    entropy = [seed, position.epoch, position.step_index, rank]
     torch.manual_seed(int(np.random.SeedSequence(entropy).generate_state(1)[0]))

@@ -22,7 +22,7 @@ class Tracker:
         config: of the run, as wandb shows it.
         options: keys that are None are left to wandb's environment and settings.
         epochs: figures of the finished epochs.
-        part: which part of the run this is, see `Progress`; lines of later ones than 1 have it.
+        step_size_changes: as in `Progress`; lines have it unless it is 0.
         is_new: True for a new run, which is a new one in wandb too.
         active: True on the first rank.
     """
@@ -33,13 +33,14 @@ class Tracker:
         config: dict[str, Any],
         options: WandbConfig,
         epochs: Sequence[Mapping[str, Any]],
-        part: int,
+        step_size_changes: int,
         is_new: bool,
         active: bool,
     ) -> None:
         self.file = folder.metrics.open("a") if active else None
         self.steps, self.finished_epochs = sum(epoch["steps"] for epoch in epochs), len(epochs)
-        self.part = {"part": part} if part > 1 else {}
+        changes = {"step_size_changes": step_size_changes}
+        self.changes = changes if step_size_changes else {}
         self.wandb: Any = None
         mode = options.mode or os.environ.get("WANDB_MODE", "offline")
         if active and mode != "disabled":
@@ -82,7 +83,7 @@ class Tracker:
         """Write a line: `kind` (step, epoch, eval, summary), epoch from 1, its step, figures."""
         if self.file is None:
             return
-        line = {"kind": kind, "epoch": epoch, "step": step, **self.part, **figures}
+        line = {"kind": kind, "epoch": epoch, "step": step, **self.changes, **figures}
         self.file.write(json.dumps(line) + "\n")
         self.file.flush()
         values = {

@@ -68,10 +68,17 @@ class BlockDataset(Dataset[BlockSample]):
         self.source, self.names = source, names
         self.targets_per: TargetsPer = getattr(source, "targets_per", "frame")
         check_choice("targets_per", self.targets_per, ("frame", "sequence"))
+        self._takes_epoch = False
         try:
-            self._takes_epoch = "epoch" in signature(source.read).parameters
+            parameters = signature(source.read)
+            self._takes_epoch = "epoch" in parameters.parameters
+            parameters.bind(0, 0, 1, **({"epoch": 0} if self._takes_epoch else {}))
         except ValueError:  # compiled functions may have no signature
-            self._takes_epoch = False
+            pass
+        except TypeError:
+            raise InputError(
+                f"read takes {parameters}; it is called as read(sequence, first, length)"
+            ) from None
         self._copies = False
         """True if `read` has returned the same memory twice, so that its results are copied."""
         self._like: tuple[Any, Any] = (None, None)

@@ -170,14 +170,18 @@ class DatasetSource:
             return None
         if getattr(entry, "shape", ()):  # a list of arrays: objects, if they are targets
             return array if role == "inputs" and array.dtype.kind in "biufc" else None
+        if isinstance(entry, int) and array.dtype.kind == "f" and np.abs(array).max() >= 2**63:
+            return None  # whole numbers beyond int64, which numpy makes floats
         if array.dtype.kind == "f":
             return torch.from_numpy(array).to(self.float_dtype)
         if not np.can_cast(array.dtype, np.int64):
             return None
         dtype = torch.bool if array.dtype == bool else torch.int64
         whole = torch.from_numpy(array).to(dtype)
-        is_of_floats = isinstance(like, Tensor) and like.dtype == self.float_dtype
-        return whole.to(self.float_dtype) if is_of_floats else whole
+        if isinstance(like, Tensor) and like.dtype == self.float_dtype:  # item 0 has floats
+            floats = whole.to(self.float_dtype)
+            return floats if torch.equal(floats.to(dtype), whole) else None
+        return whole
 
 
 def from_dataset(

@@ -74,7 +74,7 @@ def measure(toy: bool) -> Iterator[Row]:
     precision = autocast("bf16", device)
     cost = measure_cost(base_job.model, (size[0], size[1]), slots, precision, device)
     free = MEMORY_SHARES[device.type] * free_memory(device)  # as model.recompute=auto
-    share = cost.share(slots, free)
+    share = cost.least_share(slots, free)
     card = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
     product = matrix_product(device, 256 if toy else 8_192)
     sheets = [peak for name, peak in TERAFLOPS.items() if re.search(rf"\b{name}\b", card)]

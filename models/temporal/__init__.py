@@ -7,7 +7,7 @@ the state after the last slot. A new part is one class of layers, which
 ``model.temporal`` names; tests cover all entries. Modules that need torch are imported when a layer
 is built, so that configs can be checked without it.
 
-| name | what a query finds of the past | T slots take |
+| name | what a query sees of the past | T slots take |
 | --- | --- | --- |
 | dds | the embeddings of all queries one frame before, mixed in by a gate | a walk |
 | gru | its own state, by a gated recurrent unit | a walk |

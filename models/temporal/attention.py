@@ -16,7 +16,7 @@ SLOWEST = 10_000.0
 """Frames over which the slowest pair of channels turns by one radian, as in arXiv 2104.09864."""
 
 CHUNK = 128
-"""Slots that attend at a time; a block of at most so many never waits for the device."""
+"""Slots that attend at a time; a block of at most so many never synchronises."""
 
 
 class Cache(NamedTuple):
@@ -33,7 +33,7 @@ class Cache(NamedTuple):
     """Bool: the slot belongs to the video that was running at the end. A start clears it."""
 
     def trim(self) -> "Cache":
-        """Drop the slots that no block needs any more; this alone waits for the device."""
+        """Drop the slots that no block needs any more; this alone synchronises with the device."""
         oldest = int(self.running_BS.any(dim=0).int().argmax())
         return Cache(*(part[:, oldest:] for part in self))
 

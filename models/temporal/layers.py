@@ -23,9 +23,9 @@ class TemporalStack(nn.Module):
 
     A layer is called as ``layer(embeddings_BTND, query_position_ND, start_BT, state, slots,
     order)`` and returns its outputs ``(B, T, N, D)`` and its state after the last slot. Each layer
-    does all slots before the next one begins. Its outputs may be anything outside the computed
-    `slots`; None means that all are computed. `order` is that of `bload.walk` over these starts.
-    `sizes` are as in `models.dds.DDS`.
+    does all slots before the next one begins. `slots` are those that need outputs, None for all; in
+    the others a layer may return anything. `order` is the `bload.walk` order of `start_BT`. `sizes`
+    are as in `models.dds.DDS`.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ def run_in_chunks(
 def walk_orders(start_BT: Tensor, slots: int | None) -> list[WalkOrder]:
     """Return the orders, on the host, of chunks of so many slots or of all slots at once.
 
-    Gradients stay within a chunk. It waits once for starts that are on a device.
+    Gradients stay within a chunk. Starts that are on a device synchronise with it once.
     """
     return [WalkOrder.of(chunk) for chunk in start_BT.cpu().split(slots or start_BT.shape[1], 1)]
 

@@ -49,7 +49,7 @@ def test_saved_data_are_opened_where_they_are_and_never_made(small_root, tmp_pat
     for change, says in (
         ({"root": str(tmp_path)}, f"are not in {tmp_path}, and none are made .* root=ROOT"),
         ({"dwelling": 3.0}, "another version: .*dwelling"),
-        ({"name": "mine"}, "no dataset 'mine'; choose one of action_genome"),
+        ({"name": "mine"}, "dataset.name is 'mine'; choose action_genome"),
     ):
         with pytest.raises(InputError, match=says):
             saved_config(saved | change)

@@ -12,11 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from datasets.annotations.targets import FrameTargets
-from models import DDS, Criterion, build_model, counts, to_tensors
+from models import build_model
 from models.config import ModelConfig
+from models.criterion import Criterion, loss_divisors
+from models.dds import DDS
 from models.execution import Execution
 from models.frames import Frames
 from models.outputs import Outputs
+from models.targets import to_tensors
 
 SIDE = 32
 SIZES = {"width": 16, "heads": 2, "feedforward": 24, "queries": 5, "dropout": 0.0}
@@ -47,7 +50,7 @@ def gradients(model: nn.Module) -> Tensor:
 def loss_of(outputs: Outputs, valid_BT: Tensor) -> Tensor:
     """The loss of a batch alone against random annotations of its valid frames."""
     targets = to_tensors(annotate(0, int(valid_BT.sum())))
-    return Criterion()(outputs, targets, valid_BT, counts(targets.objects, 5))["loss"]
+    return Criterion()(outputs, targets, valid_BT, loss_divisors(targets.objects, 5))["loss"]
 
 
 def tiny(execution: Execution | None = None, **changes: int | float | bool | str) -> DDS:
@@ -56,7 +59,7 @@ def tiny(execution: Execution | None = None, **changes: int | float | bool | str
     model = build_model(replace(SMALL, **changes), execution=execution).double()
     # Memories and gaps are silent before training; here they speak, or none would be heard.
     for name, parameter in model.named_parameters():
-        if "readout" in name or ".gap." in name:
+        if "readout" in name or ".extra." in name:
             nn.init.normal_(parameter, std=0.3)
     return model
 

@@ -6,8 +6,9 @@ L layers, B blocks, T slots.
 import pytest
 import torch
 
-from models import Criterion, counts, to_tensors
+from models.criterion import Criterion, loss_divisors
 from models.frames import Frames
+from models.targets import to_tensors
 from models.temporal import TEMPORAL_PARTS
 from tests.models.conftest import annotate, gradients, pack, tensors, tiny
 
@@ -30,9 +31,7 @@ def alone(model, videos, video):
     """Outputs of one video in a batch of its own."""
     length = len(videos[video])
     start_BT = torch.arange(length)[None] == 0
-    return model(
-        Frames(videos[video][None], start_BT, conditioning_BT=gaps_of(video)[None, :length])
-    )
+    return model(Frames(videos[video][None], start_BT, extra_BT=gaps_of(video)[None, :length]))
 
 
 @pytest.mark.parametrize("temporal", TEMPORAL_PARTS)
@@ -42,11 +41,11 @@ def test_a_block_gives_the_outputs_and_gradients_of_its_videos_alone(videos, tem
     annotations = [annotate(video, len(frames)) for video, frames in enumerate(videos)]
     ordered = [frame for block in BLOCKS for video in block for frame in annotations[video]]
     targets = to_tensors(ordered)
-    total = counts(targets.objects, queries=5)
+    total = loss_divisors(targets.objects, queries=5)
     frames, start, valid = pack(videos, BLOCKS, SLOTS)
     frames = frames.double().masked_fill(~valid[..., None, None, None], float("nan"))
     gap_BT = torch.stack([gaps_of(*block, padding=float("nan")) for block in BLOCKS])
-    packed = model(Frames(frames, start, valid, conditioning_BT=gap_BT))
+    packed = model(Frames(frames, start, valid, extra_BT=gap_BT))
     packed_loss = criterion(packed, targets, valid, total)["loss"]
     packed_loss.backward()
     together = gradients(model)
@@ -71,7 +70,7 @@ def test_a_block_gives_the_outputs_and_gradients_of_its_videos_alone(videos, tem
 
     # The same comparison fails with a wrong start table, if there is a memory to leak.
     start[0, len(videos[0])] = False
-    criterion(model(Frames(frames, start, valid, conditioning_BT=gap_BT)), targets, valid, total)[
+    criterion(model(Frames(frames, start, valid, extra_BT=gap_BT)), targets, valid, total)[
         "loss"
     ].backward()
     leak = (gradients(model) - apart).abs().max()

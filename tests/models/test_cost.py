@@ -28,7 +28,7 @@ def nothing(blocks):
     """A real batch of black frames."""
     pixels = torch.zeros(blocks, SLOTS, 3, SIDE, SIDE, dtype=torch.uint8)
     flags = torch.zeros(2, blocks, SLOTS, dtype=torch.bool)
-    return Frames(pixels, *flags, conditioning_BT=torch.zeros(blocks, SLOTS))
+    return Frames(pixels, *flags, extra_BT=torch.zeros(blocks, SLOTS))
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def test_the_peak_is_that_of_real_passes(cost):
         real = peak_bytes(model, nothing(blocks))
         frames = SLOTS * blocks
         assert 0.98 * cost.activations(frames, share) < real
-        assert real < cost.step(frames, share) - cost.trainable_bytes
+        assert real < cost.step_bytes(frames, share) - cost.trainable_bytes
 
 
 def test_what_a_linear_layer_keeps_is_its_input():
@@ -113,13 +113,13 @@ def test_as_few_pictures_are_recomputed_as_let_a_step_fit():
         {}, {}, {}, kept, Affine(0, rest), parameter_bytes=0, trainable_bytes=100 << 20
     )
     needed = moments + 10 * (each + rest)  # ten frames; gradients and two moments
-    assert cost.step(10, 0) == needed
-    assert cost.share(10, needed) == 0
-    assert cost.share(10, needed - 1) == 0.1
-    assert cost.share(10, needed - each) == 0.1
-    assert cost.share(10, needed - 3 * each) == 0.3
-    assert cost.share(11, needed) == 2 / 11
-    assert cost.share(10, moments) == 1  # not even then
+    assert cost.step_bytes(10, 0) == needed
+    assert cost.least_share(10, needed) == 0
+    assert cost.least_share(10, needed - 1) == 0.1
+    assert cost.least_share(10, needed - each) == 0.1
+    assert cost.least_share(10, needed - 3 * each) == 0.3
+    assert cost.least_share(11, needed) == 2 / 11
+    assert cost.least_share(10, moments) == 1  # not even then
     assert cost.activations(100, 1) == CHUNK * each  # a chunk, when the rest is gone
     assert cost.activations(4, 1) == 4 * each  # no chunk is longer than its step
     assert cost.activations(1000, 1) == 1000 * rest

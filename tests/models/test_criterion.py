@@ -11,11 +11,11 @@ from torchvision.ops import box_convert, generalized_box_iou
 
 from bload.errors import InputError
 from experiments.benchmarks.step import CallCounter
-from models import Criterion, counts, to_tensors
-from models.criterion import select_valid
+from models.criterion import Criterion, loss_divisors, select_valid
 from models.frames import Frames
 from models.matcher import match
 from models.outputs import Outputs
+from models.targets import to_tensors
 from models.temporal import TEMPORAL_PARTS
 from tests.models.conftest import SIDE, annotate, gradients, random_outputs, tensors, tiny
 
@@ -68,7 +68,9 @@ def restated(
                 sums["class"] -= logits[annotation.object_classes_M[m]].item()
                 weight += 1 / LAYERS
                 pairs += 1 / LAYERS
-                for predicted, wanted in zip(predictions.boxes, targets.boxes, strict=True):
+                for predicted, wanted in zip(
+                    predictions.boxes, targets.boxes_FM34.unbind(2), strict=True
+                ):
                     box, true = predicted[layer, frame, query], wanted[frame, m].double()
                     sums["l1"] += 2.5 * (box - true).abs().sum().item()
                     sums["giou"] += 1 - generalized_box_iou(corners(box), corners(true)).item()
@@ -77,7 +79,7 @@ def restated(
                 sums["labels"] += sum(
                     focal(relations[r].item(), bool(labels_MR[m, r])) for r in range(3, 26)
                 )
-    expected_pairs, expected_weight = counts(targets.objects, QUERIES).tolist()
+    expected_pairs, expected_weight = loss_divisors(targets.objects, QUERIES).tolist()
     assert pairs == pytest.approx(expected_pairs)
     assert weight == pytest.approx(expected_weight)
     sums["attention"] *= relation_weight
@@ -89,7 +91,7 @@ def restated(
 def test_losses_equal_the_literal_restatement(case, weight, match_boxes):
     outputs, annotations, valid = case
     targets = to_tensors(annotations)
-    total = counts(targets.objects, QUERIES)
+    total = loss_divisors(targets.objects, QUERIES)
     losses = Criterion(weight, match_boxes)(outputs, targets, valid, total)
     expected = restated(outputs, annotations, valid, match_boxes, weight)
     assert losses["loss"].item() == pytest.approx(sum(expected.values()), rel=1e-6)
@@ -101,7 +103,7 @@ def test_losses_equal_the_literal_restatement(case, weight, match_boxes):
 def test_parts_are_those_of_the_last_layer(case):
     outputs, annotations, valid = case
     targets = to_tensors(annotations)
-    total = counts(targets.objects, QUERIES)
+    total = loss_divisors(targets.objects, QUERIES)
     losses = Criterion()(outputs, targets, valid, total)
     last = Outputs(**{name: field[-1:] for name, field in tensors(outputs).items()})
     alone = Criterion()(last, targets, valid, total)
@@ -119,7 +121,7 @@ def test_filler_alone_gives_zero_loss_and_zero_gradients(temporal):
     for small in (False, True):
         model = tiny(temporal=temporal, anchored=small, dense=small)
         outputs = model(Frames(frames, nothing, nothing))
-        losses = Criterion()(outputs, targets, nothing, counts(targets.objects, 5))
+        losses = Criterion()(outputs, targets, nothing, loss_divisors(targets.objects, 5))
         losses["loss"].backward()
         assert ("dense" in losses) is small
         assert all(value.item() == 0 for value in losses.values())
@@ -130,7 +132,7 @@ def test_missing_targets_are_reported_with_both_numbers(case):
     outputs, annotations, valid = case
     targets = to_tensors(annotations[:-1])
     with pytest.raises(InputError, match=r"5 frames .* 4 targets"):
-        Criterion()(outputs, targets, valid, counts(targets.objects, QUERIES))
+        Criterion()(outputs, targets, valid, loss_divisors(targets.objects, QUERIES))
 
 
 def calls(layers: int, frames: int) -> int:
@@ -138,7 +140,8 @@ def calls(layers: int, frames: int) -> int:
     valid = torch.ones(1, frames, dtype=torch.bool)
     targets = to_tensors(annotate(4, frames, most=6))
     with CallCounter() as made:
-        Criterion()(outputs, targets, valid, counts(targets.objects, QUERIES))["loss"].backward()
+        divisors = loss_divisors(targets.objects, QUERIES)
+        Criterion()(outputs, targets, valid, divisors)["loss"].backward()
     return made.calls.total()
 
 

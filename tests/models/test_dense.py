@@ -2,9 +2,9 @@
 
 import torch
 
-from models import to_tensors
 from models.dense import dense_loss
 from models.frames import Frames
+from models.targets import to_tensors
 from tests.models.conftest import annotate, tiny
 
 

@@ -20,7 +20,7 @@ MEMORIES = [temporal for temporal in TEMPORAL_PARTS if temporal != "none"]
 
 
 def test_a_network_of_gaps_refuses_to_run_without_them(videos):
-    with pytest.raises(InputError, match=r"model\.time=gap .* conditioning_BT"):
+    with pytest.raises(InputError, match=r"model\.time=gap .* extra_BT"):
         tiny(time="gap")(Frames(*pack(videos, ((0, 1, 2), (3,)), SLOTS)))
 
 

@@ -11,9 +11,9 @@ from scipy.optimize import linear_sum_assignment
 from torchvision.ops import box_convert, generalized_box_iou
 
 from bload.errors import InputError
-from models import to_tensors
 from models.criterion import select_valid
 from models.matcher import box_distances, match, matching_cost
+from models.targets import to_tensors
 from tests.models.conftest import annotate, random_outputs
 
 
@@ -42,7 +42,9 @@ def test_cost_is_the_sum_of_its_parts(boxes_count):
                 labels = torch.from_numpy(annotation.relations_MR()[m])
                 hits = scores[labels].mean() + (1 - scores[~labels]).mean()
                 l1, giou = [], []
-                for boxes, wanted in zip(predictions.boxes, targets.boxes, strict=True):
+                for boxes, wanted in zip(
+                    predictions.boxes, targets.boxes_FM34.unbind(2), strict=True
+                ):
                     box, true = boxes[0, frame, n], wanted[frame, m].double()
                     l1.append((box - true).abs().sum())
                     giou.append(generalized_box_iou(corners(box[None]), corners(true[None])).item())

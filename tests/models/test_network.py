@@ -5,11 +5,13 @@ import torch
 from torch import nn
 
 from bload.errors import InputError
-from models import DDS, Criterion, counts, to_tensors
 from models.anchors import Windows
+from models.criterion import Criterion, loss_divisors
+from models.dds import DDS
 from models.extent import cell_points
 from models.frames import Frames
 from models.position import spread_points
+from models.targets import to_tensors
 from models.temporal import TEMPORAL_PARTS
 from models.temporal.layers import walk_orders
 from tests.models.conftest import annotate, difference, gradients, tensors, tiny
@@ -56,8 +58,8 @@ def test_truncation_in_time_cuts_the_gradients_of_both_branches(temporal):
     model = tiny(temporal=temporal, time="gap")
     frames, start = batch(1, 5)
     gap_BT = torch.tensor([[0, 3, 1, 40, 2.0]], requires_grad=True)
-    whole = model(Frames(frames, start, conditioning_BT=gap_BT))
-    cut = model(Frames(frames, start, conditioning_BT=gap_BT, orders=walk_orders(start, 2)))
+    whole = model(Frames(frames, start, extra_BT=gap_BT))
+    cut = model(Frames(frames, start, extra_BT=gap_BT, orders=walk_orders(start, 2)))
     assert difference(whole, cut) < 1e-12
     # What the last slot predicts goes back through gaps to the video's start, or to its chunk's.
     for outputs, first in ((whole, 0), (cut, 4)):
@@ -75,7 +77,7 @@ def test_trains_under_autocast_to_bfloat16(temporal):
     extent_BT2 = torch.tensor([[[1, 1], [0.5, 0.75], [0.28, 1]]]).expand(2, -1, -1)
     valid = torch.ones_like(start)
     targets = to_tensors(annotate(0, 6))
-    total = counts(targets.objects, 5)
+    total = loss_divisors(targets.objects, 5)
     outputs = model(Frames(frames, start, valid, extent_BT2))
     exact = Criterion()(outputs, targets, valid, total)["loss"]
     with torch.autocast("cpu", torch.bfloat16):

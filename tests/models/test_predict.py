@@ -10,9 +10,9 @@ import torch
 from torchvision.ops import box_convert
 
 from datasets.scoring.recall import RecallMeter
-from models import to_tensors
 from models.outputs import Outputs
 from models.predict import predict
+from models.targets import to_tensors
 from tests.models.conftest import annotate, random_outputs
 
 
@@ -24,7 +24,8 @@ def test_targets_are_shares_of_the_native_frame():
         count = len(annotation.object_classes_M)
         assert targets.real_FM[frame].sum() == targets.objects[frame] == count
         person, objects, union = (
-            box_convert(boxes[frame], "cxcywh", "xyxy")[:count] * scale for boxes in targets.boxes
+            box_convert(boxes[frame], "cxcywh", "xyxy")[:count] * scale
+            for boxes in targets.boxes_FM34.unbind(2)
         )
         wanted = torch.from_numpy(annotation.object_boxes_M4)
         torch.testing.assert_close(person[0], torch.from_numpy(annotation.person_box_4))
@@ -33,7 +34,7 @@ def test_targets_are_shares_of_the_native_frame():
         torch.testing.assert_close(union[:, 2:], torch.maximum(person, wanted)[:, 2:])
         relations = torch.from_numpy(annotation.relations_MR())
         assert targets.relations_FMR[frame, :count].bool().equal(relations)
-        assert not targets.boxes[2][frame, count:].any()
+        assert not targets.boxes_FM34.unbind(2)[2][frame, count:].any()
 
 
 def sure_outputs(annotations, valid_BT: torch.Tensor, queries: int) -> Outputs:
@@ -46,7 +47,7 @@ def sure_outputs(annotations, valid_BT: torch.Tensor, queries: int) -> Outputs:
         field[1, valid_BT.flatten(), : content.shape[1]] = content
         return field.unflatten(1, (blocks, slots))
 
-    person, objects, union = (fill(4, boxes, 0.1) for boxes in targets.boxes)
+    person, objects, union = (fill(4, boxes, 0.1) for boxes in targets.boxes_FM34.unbind(2))
     classes = fill(37, torch.nn.functional.one_hot(targets.classes_FM, 37) * 40.0, 0.0)
     relations = fill(26, targets.relations_FMR * 40 - 20, -20.0)
     return Outputs(person, objects, classes, union, relations)
@@ -57,7 +58,7 @@ def test_sure_outputs_reach_full_recall():
     valid = torch.ones(2, 4, dtype=torch.bool)
     valid[0, 3] = False
     sizes_hw = [frame.size_hw for frame in annotations]
-    predictions = predict(sure_outputs(annotations, valid, 3), valid, sizes_hw)
+    predictions = predict(sure_outputs(annotations, valid, 3), valid, sizes_hw)()
     meter = RecallMeter()
     meter.update(predictions, annotations)
     assert meter.recall("with", 20) == 1
@@ -67,7 +68,7 @@ def test_sure_outputs_reach_full_recall():
 def test_predictions_stay_inside_the_frame_and_have_a_class():
     outputs = random_outputs(0, 2, 1, 3, 5)
     wide = replace(outputs, object_boxes_LBTN4=outputs.object_boxes_LBTN4 * 2)
-    predictions = predict(wide, torch.ones(1, 3, dtype=torch.bool), [(30, 40)] * 3)
+    predictions = predict(wide, torch.ones(1, 3, dtype=torch.bool), [(30, 40)] * 3)()
     for slot, prediction in enumerate(predictions):
         boxes = prediction.object_boxes_P4
         assert (boxes >= 0).all()

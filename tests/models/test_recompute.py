@@ -1,8 +1,8 @@
 """Recomputing and offloading activations change what is kept where, and nothing else."""
 
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,10 +10,11 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import models.recompute
 from bload.errors import InputError
-from models.config import share_of
+from models.config import recomputed_share
 from models.cost import PER_FRAME, saved_bytes
+from models.execution import Execution
 from models.frames import Frames
-from models.recompute import Offload, Recompute, offloaded
+from models.recompute import Offload, Recompute
 from tests.models.conftest import gradients, loss_of, random_frames, tiny
 from tests.models.live import Live
 
@@ -110,15 +111,15 @@ def test_every_picture_more_that_is_recomputed_keeps_as_much_less(frames, skippe
 def test_what_is_kept_is_gone_before_anything_is_recomputed(frames, monkeypatch):
     """So that the chunk under way takes no memory beyond the peak."""
     model, order = tiny(execution=Recompute()), []
-    encode = model.encode_alone
+    encode = model.encode
 
-    def encode_alone(frames_ICHW, extent_I2=None):
+    def record(frames_ICHW, extent_I2=None):
         tokens = encode(frames_ICHW, extent_I2)
         if tokens.requires_grad:
             tokens.register_hook(lambda _: order.append(len(frames_ICHW)))
         return tokens
 
-    monkeypatch.setattr(model, "encode_alone", encode_alone)
+    monkeypatch.setattr(model, "encode", record)
     loss_and_gradients(model, frames, 4 / FRAMES)
     assert order[0] == 3
 
@@ -158,14 +159,14 @@ def test_offloading_gives_the_same_gradients_and_sees_the_per_frame_part_alone(f
 def test_offloading_leaves_less_on_a_gpu():
     """With fake tensors on a GPU that need not be there."""
 
-    def four_squares(values_I):
+    def four_squares(values_I, extent_I2=None):
         return values_I.square().square().square().square()
 
     with FakeTensorMode():
         values_I = torch.zeros(1000, device="cuda", requires_grad=True)
-        for function, alive in ((four_squares, 4), (partial(offloaded, four_squares), 1)):
+        for execution, alive in ((Execution(), 4), (Offload(), 1)):
             with Live("cuda") as live:
-                result = function(values_I)
+                result = execution.encode(SimpleNamespace(encode=four_squares), values_I, None)
             assert live.now == alive * values_I.nbytes
             del result
 
@@ -173,9 +174,9 @@ def test_offloading_leaves_less_on_a_gpu():
 @pytest.mark.parametrize("choice", ["all", "-0.1", "1.5", "nan", ""])
 def test_what_is_no_share_is_refused(choice):
     with pytest.raises(InputError, match=r"model\.recompute is"):
-        share_of(choice)
+        recomputed_share(choice)
 
 
 def test_shares_by_name_and_number():
     choices = ("none", "offload", "backbone", "0", "0.3", "1")
-    assert [share_of(choice) for choice in choices] == [0, 0, 1, 0, 0.3, 1]
+    assert [recomputed_share(choice) for choice in choices] == [0, 0, 1, 0, 0.3, 1]

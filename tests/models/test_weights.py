@@ -9,7 +9,8 @@ import torchvision
 from torch import nn
 
 from bload.errors import InputError
-from models import DDS, weights
+from models import weights
+from models.dds import DDS
 from models.frames import Frames
 from models.weights import fill, load_weights, read_weights
 from tests.models.conftest import tensors

@@ -10,8 +10,8 @@ import train
 from datasets.synthetic.writer import make_if_missing
 from tests.several_ranks import SeveralRanks, start_ranks
 from tests.training.jobs import WORLD, one_rank, only_run, overrides
-from training import run as runs
 from training.config import TrainJob, compose_job
+from training.report import write
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def pages() -> None:
 def without_pages(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs end without one, which takes four times as long as they do, except with `pages`."""
     if "pages" not in request.fixturenames:
-        monkeypatch.setattr(runs, "write_or_warn", lambda *_: None)
+        monkeypatch.setattr(write, "write_or_warn", lambda *_: None)
 
 
 @pytest.fixture(scope="session")

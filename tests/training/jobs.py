@@ -15,7 +15,10 @@ import eval as evaluation
 import train
 from datasets.synthetic import World
 from training import run as runs
+from training.build import open_training
 from training.config import TrainJob, compose_job
+from training.data import open_data
+from training.open import find_run, open_run
 from training.ranks import Ranks
 from training.step import Position, StepFigures, train_step
 
@@ -94,8 +97,8 @@ def assert_same_run(one: Path, other: Path) -> None:
 def open_and_leave(cfg: TrainJob) -> None:
     """Open a run as train.py does, and take no step."""
     ranks = one_rank()
-    folder, data, _ = runs.find_run(cfg, ranks)
-    with runs.open_run(cfg, ranks, folder, data):
+    folder, data, _ = find_run(cfg, ranks)
+    with open_run(cfg, ranks, folder, data):
         pass
 
 
@@ -103,7 +106,7 @@ def train_until(ranks: Ranks, cfg: TrainJob, at: tuple[int, int] | None = None) 
     """Train to the end, or stop by Ctrl-C just before the step ``(epoch, step)`` is taken."""
 
     def step_or_stop(training: Any, batches: Any, position: Position, memory: Any) -> Any:
-        if position[:2] == at:
+        if (position.epoch, position.step_index) == at:
             raise KeyboardInterrupt
         return train_step(training, batches, position, memory)
 
@@ -114,8 +117,8 @@ def train_until(ranks: Ranks, cfg: TrainJob, at: tuple[int, int] | None = None) 
 
 def take_steps(cfg: TrainJob, ranks: Ranks) -> Iterator[StepFigures]:
     """Take the steps of all epochs as train.py does, without a folder or an evaluation."""
-    data = runs.open_data(cfg, ranks)
-    training, loader = runs.open_training(cfg, ranks, data), data.loader
+    data = open_data(cfg, ranks)
+    training, loader = open_training(cfg, ranks, data), data.loader
     for epoch in range(cfg.train.epochs):
         loader.set_epoch(epoch)
         for batches in loader.by_step():

@@ -10,7 +10,8 @@ from models.frames import Frames
 from models.gap import frame_gaps
 from models.temporal import TEMPORAL_PARTS
 from tests.training.jobs import one_rank
-from training import run as runs
+from training.build import open_training
+from training.data import open_data
 from training.sidings.carry import open_row_states, pack_row_states
 from training.step import Position, train_step
 
@@ -20,7 +21,7 @@ CARRY = ("loader.long=carry", "loader.t_max=10", "train.batch_slots=40", "model.
 def predict(model, batch, before):
     """Class logits by video and position, and what the rows remember."""
     gap_BT = frame_gaps(batch)
-    frames = Frames(batch.inputs_BT, batch.start_BT, batch.valid_BT, conditioning_BT=gap_BT)
+    frames = Frames(batch.inputs_BT, batch.start_BT, batch.valid_BT, extra_BT=gap_BT)
     outputs = model(frames, before)
     logits, valid_BT = outputs.class_logits_LBTNK[-1][batch.valid_BT], batch.valid_BT
     places = batch.sequence_BT[valid_BT].tolist(), batch.position_BT[valid_BT].tolist()
@@ -44,7 +45,7 @@ def test_predictions_are_those_of_uncut_videos_also_after_a_checkpoint_on_other_
     torch.manual_seed(0)
     model, source = build_model(cfg.model).double().eval(), build_source(cfg.dataset, "train")
     for name, parameter in model.named_parameters():
-        if "readout" in name or "gap" in name:
+        if "readout" in name or "extra" in name:
             torch.nn.init.normal_(parameter, std=0.3)
     found = {}
     with torch.no_grad():
@@ -73,8 +74,8 @@ def test_forgetting_between_steps_would_be_seen(config):
     losses = []
     for forget in (False, True):
         cfg = config(*CARRY, "train.lr=0", "train.backbone_lr=0")
-        data = runs.open_data(cfg, one_rank())
-        training = runs.open_training(cfg, one_rank(), data)
+        data = open_data(cfg, one_rank())
+        training = open_training(cfg, one_rank(), data)
         torch.nn.init.normal_(training.model.object_branch.temporal.layers[0].readout.weight)
         memory, total = [], 0.0
         for step, batches in enumerate(data.loader.by_step()):

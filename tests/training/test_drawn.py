@@ -2,29 +2,32 @@
 
 They are trained on one rank and on two in turn, and every value on both.
 
-Every key that changes what is computed is drawn, but for ResNets with their weights (half a minute
-each), the sizes of the network and of the data, and rates. ``dataset.small_boxes=computed`` is left
-out: all boxes are small in frames of 32 pixels.
+Every key is drawn but for `UNDRAWN`, with every value but for `UNDRAWN_VALUES`.
 """
 
 import random
 import shutil
+from dataclasses import fields
 from itertools import combinations
 from pathlib import Path
+from typing import Literal, get_args, get_origin, get_type_hints
 from unittest import mock
 
 import pytest
 
 import train
 from bload.errors import InputError
-from bload.packing.packers import PACKERS
+from bload.packing.packers import PACKERS, find_packer
 from bload.schedule.balance import BALANCES
 from datasets.annotations.read import OBJECTS_FILE, SMALL_BOXES_FILE
+from datasets.config import DatasetConfig
+from models.config import LossConfig, ModelConfig
 from models.temporal import TEMPORAL_PARTS
 from tests.training.jobs import one_rank, overrides
-from training import run as runs
-from training.config import SYNC_NAMES, compose_job
+from training.config import SYNC_NAMES, TrainConfig, compose_job
+from training.loader_config import loader_schema
 from training.ranks import Ranks, join_ranks, set_deterministic
+from training.report import write
 from training.sidings import fitted
 
 COUNT = 26
@@ -87,6 +90,18 @@ OPTIONS = {
     "loader.buckets": {"bucket"},
 }
 """Options that some packers alone have."""
+UNDRAWN = {"loader.name", "model.name", "dataset.name"}
+UNDRAWN |= {"dataset.root", "dataset.frame_size", "dataset.validation", "train.epochs"}
+UNDRAWN |= {"model.backbone", "model.weights"}  # a ResNet takes half a minute
+UNDRAWN |= {f"model.{name}" for name in ("width", "heads", "feedforward", "queries")}
+UNDRAWN |= {f"model.{part}_layers" for part in ("encoder", "decoder", "temporal")}
+UNDRAWN |= {
+    f"train.{name}" for name in ("lr", "backbone_lr", "weight_decay", "clip_norm", "step_at")
+}
+UNDRAWN |= {"train.seed", "train.timeout", "loader.segments_per_block"}
+"""Keys that are not drawn: names, sizes, rates."""
+UNDRAWN_VALUES = {"train.device": {"cuda"}, "dataset.small_boxes": {"computed"}}
+"""Values that are not drawn; all boxes are small in frames of 32 pixels."""
 EVERY = {(key, str(value)) for key, values in VALUES.items() for value in values}
 OWN_SIZES = ("single", "bucket", "ragged")
 """Packers that make batches themselves."""
@@ -125,6 +140,22 @@ def pairs(config: Config) -> set:
     return {*combinations(sorted(config.items()), 2)}
 
 
+def test_every_key_is_drawn_with_every_value_or_left_out_by_name():
+    loaders = [loader_schema(name) for name in PACKERS]
+    keys, values = set(), {}
+    for schema in (*loaders, TrainConfig, ModelConfig, LossConfig, DatasetConfig):
+        for declared in fields(schema):
+            keys.add(name := f"{schema.prefix}{declared.name}")
+            values[name] = {*declared.metadata.get("options", ())}
+    for packer in PACKERS:
+        for option, kind in get_type_hints(find_packer(packer).pack).items():
+            if get_origin(kind) is Literal:
+                values[f"loader.{option}"] = {*get_args(kind)}
+    assert {*VALUES} - {"loader"} == keys - UNDRAWN
+    for name in keys - UNDRAWN:
+        assert values[name] - {*map(str, VALUES[name])} == UNDRAWN_VALUES.get(name, set()), name
+
+
 @pytest.fixture(scope="module")
 def drawn() -> list[tuple[int, Config]]:
     """Ranks and configs that together have every value on one and on two, and most pairs of values.
@@ -161,7 +192,7 @@ def outcome(ranks: Ranks, lines: list[str]) -> str:
                 with mock.patch.object(fitted, "REPEATS", 1):
                     fitted.main(lines)
         alone = join_ranks(cfg.train.device, cfg.train.timeout, cfg.train.deterministic)
-        with mock.patch.object(runs, "write_or_warn"):
+        with mock.patch.object(write, "write_or_warn"):
             summary = train.train(cfg, alone if ranks.world_size == 1 else ranks)
     except InputError as error:
         return str(error)

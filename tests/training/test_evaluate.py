@@ -13,9 +13,10 @@ from bload import BlockLoader, InputError
 from datasets.build import build_source
 from datasets.scoring.ranking import KS
 from datasets.scoring.recall import RecallMeter
-from models import build_model, to_tensors
+from models import build_model
 from models.frames import Frames
 from models.predict import predict
+from models.targets import to_tensors
 from tests.training.jobs import one_rank
 from training.evaluation import evaluate, measure
 
@@ -62,8 +63,8 @@ class Seer(nn.Module):
         for b, t in valid_BT.nonzero().tolist():
             target = self.answers[frames_BTCHW[b, t].numpy().tobytes()]
             told, count = to_tensors([target]), len(target.object_classes_M)
-            person[:, b, t, :count] = told.person_boxes_F4[0].double()
-            boxes[:, b, t, :count] = told.object_boxes_FM4[0].double()
+            person[:, b, t, :count] = told.boxes_FM34[0, 0, 0].double()
+            boxes[:, b, t, :count] = told.boxes_FM34[0, :, 1].double()
             rows = torch.arange(count)
             classes[:, b, t, rows, told.classes_FM[0]] += 6.0
         return replace(
@@ -119,7 +120,7 @@ def test_packed_videos_have_the_recall_of_videos_alone(config, packed):
         start_BT = torch.zeros_like(valid_BT)
         start_BT[0, 0] = True
         outputs = seer(Frames(frames_TCHW[None], start_BT, valid_BT))
-        meter.update(predict(outputs, valid_BT, [t.size_hw for t in targets]), targets)
+        meter.update(predict(outputs, valid_BT, [t.size_hw for t in targets])(), targets)
     assert meter.summary(KS) == packed
 
 

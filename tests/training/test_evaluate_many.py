@@ -123,7 +123,7 @@ def test_pictures_are_drawn_beside_the_checkpoint_or_where_asked(
     finished, tmp_path, monkeypatch, capsys
 ):
     def draw(album, folder, iou):
-        drawn.append((folder, len(album.prediction_of)))
+        drawn.append((folder, len(album.frame_predictions)))
         return []
 
     drawn = []

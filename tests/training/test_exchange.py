@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from bload import InputError
-from models import Criterion, counts, to_tensors
+from models.criterion import Criterion, loss_divisors
 from models.exchange import Exchange
 from models.execution import Execution
+from models.targets import to_tensors
 from models.temporal import TEMPORAL_PARTS
 from models.temporal.layers import walk_orders
 from tests.models.conftest import annotate, difference, random_frames, tensors, tiny
@@ -42,7 +43,7 @@ def make_batches(lengths):
         shape = frames.start_BT.shape
         extent_BT2 = torch.rand(*shape, 2, generator=draw) / 2 + 0.5 if rank == 0 else None
         gap_BT = torch.rand(shape, generator=draw) * 30
-        frames = replace(frames, extent_BT2=extent_BT2, conditioning_BT=gap_BT)
+        frames = replace(frames, extent_BT2=extent_BT2, extra_BT=gap_BT)
         batches.append((frames, annotate(rank, int(frames.valid_BT.sum()))))
     return batches
 
@@ -52,7 +53,7 @@ def losses_of(model, batches, batch, bptt):
     (frames, annotations), valid_BT = batch, batch[0].valid_BT
     objects = [len(frame.object_classes_M) for _, frames in batches for frame in frames]
     outputs = model(replace(frames, orders=walk_orders(frames.start_BT, bptt)))
-    total = counts(objects, QUERIES)
+    total = loss_divisors(objects, QUERIES)
     loss = Criterion()(outputs, to_tensors(annotations), valid_BT, total)["loss"]
     values = {name: value[:, valid_BT] for name, value in tensors(outputs).items()}
     return {name: value.detach().numpy() for name, value in values.items()}, loss

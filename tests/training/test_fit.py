@@ -20,7 +20,7 @@ OPTIONS = ("loader.cost=fitted", "loader.balance=pairs", "train.batch_slots=90")
 
 
 def by_law(_, batch):
-    return float(np.dot(astuple(TRUE), fitted.work_of(batch))) / 1000
+    return float(np.dot(astuple(TRUE), fitted.cost_amounts(batch))) / 1000
 
 
 def test_the_law_behind_the_times_is_found_and_read_by_training(config, data_root, capsys):
@@ -39,10 +39,10 @@ def test_the_law_behind_the_times_is_found_and_read_by_training(config, data_roo
 
 def test_timed_batches_have_the_shapes_and_frames_that_are_asked_for(config):
     source = build_source(config().dataset, "train")
-    whole, half = fitted.batches_of(source, [(2, 45, 1.0), (1, 20, 0.5)])
+    whole, half = fitted.random_batches(source, [(2, 45, 1.0), (1, 20, 0.5)])
     assert (whole.valid_BT.shape, half.valid_BT.shape) == ((2, 45), (1, 20))
     assert (int(whole.valid_BT.sum()), int(half.valid_BT.sum())) == (90, 10)
-    assert fitted.work_of(half)[:2] == (20, 10)
+    assert fitted.cost_amounts(half)[:2] == (20, 10)
 
 
 EXECUTIONS = [

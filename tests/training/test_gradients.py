@@ -8,8 +8,10 @@ import torch
 
 from bload import BlockLoader
 from datasets.build import build_source
-from models import build_criterion, build_model, counts, to_tensors
+from models import build_criterion, build_model
+from models.criterion import loss_divisors
 from models.frames import Frames
+from models.targets import to_tensors
 from tests.training.jobs import WORLD, one_rank
 from training.build import build_execution, build_training
 from training.step import backward
@@ -74,7 +76,7 @@ def gradient_of_videos_alone(cfg):
     videos = [source.read(v, 0, int(source.lengths[v])) for v in range(VIDEOS)]
     assert sum(len(frames) for frames, _ in videos) == ALL_FRAMES
     objects = [len(frame.object_classes_M) for _, targets in videos for frame in targets]
-    total = counts(objects, cfg.model.queries)
+    total = loss_divisors(objects, cfg.model.queries)
     for frames_TCHW, targets in videos:
         valid_BT = torch.ones(1, len(frames_TCHW), dtype=torch.bool)
         start_BT = torch.zeros_like(valid_BT)

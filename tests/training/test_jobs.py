@@ -49,6 +49,7 @@ FAULTY = """
 import os, train
 from bload import InputError
 from training import jobs, run
+from training.report import write
 
 step = run.train_step
 
@@ -58,7 +59,7 @@ def fail(*arguments):
     raise ERROR("of one rank")
 
 run.train_step = fail
-run.write_or_warn = lambda *_: None
+write.write_or_warn = lambda *_: None
 if __name__ == "__main__":
     jobs.run(train.main)
 """

@@ -80,7 +80,7 @@ def ignoring(data_root, tmp_path_factory):
     """The folder of a run like `finished` but for its starts."""
     runs = tmp_path_factory.mktemp("ignoring")
     lines = ("train.epochs=1", "train.log_every=1", "train.starts=ignored")
-    with mock.patch("training.run.write_or_warn"):
+    with mock.patch("training.report.write.write_or_warn"):
         train.train(compose_job("train", overrides(data_root, runs, *lines)), one_rank())
     return only_run(runs)
 

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from models import DDS
+from models.dds import DDS
 from training.optimiser import RateSchedule, build_optimiser
 
 

@@ -12,7 +12,7 @@ import train
 from datasets.augmentation import Augmentation
 from datasets.prepare.__main__ import main as prepare
 from datasets.prepare.check import check
-from models import DDS
+from models.dds import DDS
 from tests.training.jobs import evaluate, metrics, one_rank, only_run
 from tests.video_root import make_video_root
 from training.config import compose_job
@@ -115,7 +115,7 @@ def test_the_network_gets_extents_and_gaps_and_every_epoch_is_drawn_anew(root, t
     epochs = set()
 
     def listen(model, frames, *more):
-        told.append((model.training, frames.extent_BT2, frames.conditioning_BT))
+        told.append((model.training, frames.extent_BT2, frames.extra_BT))
         return forward(model, frames, *more)
 
     def draw(augmentation, *inputs):

@@ -26,7 +26,7 @@ def sampler_of(blocks):
 
 def decide(config, choice, blocks=16, *more):
     cfg = config(f"model.recompute={choice}", *more)
-    return choose(cfg, one_rank(), sampler_of(blocks), None).share
+    return choose(cfg, one_rank(), sampler_of(blocks))
 
 
 @pytest.fixture
@@ -58,8 +58,8 @@ def test_all_ranks_recompute_what_the_one_with_the_least_room_must(config, measu
     ranks = one_rank()
     monkeypatch.setattr(Ranks, "gather", lambda _, value: [0.5, value])
     for frames, share in ((100, 0.5), (400, 0.8)):
-        chosen = choose(config("model.recompute=auto"), ranks, sampler_of(frames // 4), None)
-        assert chosen.share == share
+        cfg = config("model.recompute=auto")
+        assert choose(cfg, ranks, sampler_of(frames // 4)) == share
 
 
 def test_free_memory_is_shared_by_the_ranks_of_a_machine(monkeypatch):

@@ -15,7 +15,6 @@ import train
 from datasets.action_genome import ActionGenome
 from datasets.annotations.vocabulary import RELATIONS
 from tests.training.jobs import contents, one_rank, only_run, train_until
-from training import run as runs
 from training.checkpoint import load_model
 from training.evaluation import measure
 from training.report import charts, video
@@ -133,7 +132,7 @@ def test_a_run_that_ended_while_its_page_was_drawn_has_it_after_the_next_start(r
     before, job = contents(run), config("train.epochs=1", "train.log_every=1")
     for name in ("report.html", "prediction.webp"):
         (run / name).unlink()
-    with mock.patch.object(runs, "open_training", side_effect=AssertionError("it trains")):
+    with mock.patch("training.open.open_training", side_effect=AssertionError("it trains")):
         train.train(job, one_rank())
         after = contents(run)
         with mock.patch.object(run_page, "write_page") as again:

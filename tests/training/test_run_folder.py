@@ -147,7 +147,7 @@ def test_one_run_at_a_time_writes_in_a_folder(tmp_path, two_ranks, monkeypatch):
     monkeypatch.setattr("training.folder.PATIENCE", 0.1)
     folder = RunFolder(tmp_path / "run")
     with folder.lock(one_rank()):
-        with pytest.raises(InputError, match="in use by another run"), folder.lock(one_rank()):
+        with pytest.raises(InputError, match="another process is writing"), folder.lock(one_rank()):
             pass
         assert two_ranks.run(refused, folder.path) == [True, True]
     with folder.lock(one_rank()):

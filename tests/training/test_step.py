@@ -11,15 +11,16 @@ import torch
 
 from datasets.synthetic import World
 from tests.training.jobs import one_rank, take_steps
-from training import run as runs
+from training.build import open_training
 from training.config import compose_job
+from training.data import open_data
 from training.figures import Meter, epoch_figures, summarise
 from training.ranks import Ranks, autocast
 from training.step import Position, train_step
 
 
 def test_an_epochs_figures_are_those_of_its_slowest_rank_and_its_mean_losses(config):
-    data = runs.open_data(config("train.epochs=1"), one_rank())
+    data = open_data(config("train.epochs=1"), one_rank())
     steps = data.loader.steps
     meter = Meter({"loss": 7.0 * steps}, {"seconds": 2.0, "waiting": 0.5, "start": 100.0})
     figures = epoch_figures(data.loader, meter, one_rank())
@@ -47,8 +48,8 @@ def test_a_meter_adds_times_up_by_name_and_leaves_out_what_has_none(monkeypatch)
 
 def test_a_gradient_that_is_not_finite_changes_nothing(config):
     cfg = config()
-    data = runs.open_data(cfg, one_rank())
-    training = runs.open_training(cfg, one_rank(), data)
+    data = open_data(cfg, one_rank())
+    training = open_training(cfg, one_rank(), data)
     before = {name: value.clone() for name, value in training.model.state_dict().items()}
     batches = next(data.loader.by_step())
     nan = torch.tensor(float("nan"))
@@ -63,11 +64,11 @@ def test_a_gradient_that_is_not_finite_changes_nothing(config):
 
 def test_a_step_draws_its_own_dropout(config):
     cfg = config("model.dropout=0.5", "train.lr=0", "train.backbone_lr=0")
-    data = runs.open_data(cfg, one_rank())
+    data = open_data(cfg, one_rank())
     batches = next(data.loader.by_step())
 
     def loss(rank, step, epoch=0):
-        training = runs.open_training(cfg, Ranks(rank, 1, torch.device("cpu")), data)
+        training = open_training(cfg, Ranks(rank, 1, torch.device("cpu")), data)
         return train_step(training, batches, Position(epoch, step, epoch + 1 / 9))[0].losses["loss"]
 
     assert len({loss(0, 0), loss(0, 1), loss(1, 0), loss(0, 0, 1)}) == 4
@@ -77,8 +78,8 @@ def test_a_step_draws_its_own_dropout(config):
 def test_the_seed_changes_the_plan_and_the_initial_weights(config):
     def begin(seed):
         cfg = config(f"train.seed={seed}")
-        data = runs.open_data(cfg, one_rank())
-        weights = runs.open_training(cfg, one_rank(), data).model.state_dict()
+        data = open_data(cfg, one_rank())
+        weights = open_training(cfg, one_rank(), data).model.state_dict()
         return data.loader.plan.sequence.tolist(), weights["relation.weight"]
 
     (one, weights), (other, others), (again, same) = begin(0), begin(1), begin(0)

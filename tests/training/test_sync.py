@@ -19,12 +19,13 @@ from tests.training.jobs import (
     train_until,
 )
 from tests.training.test_gradients import double_training
-from training import run as runs
 from training import step as engine
+from training.build import open_training
 from training.checkpoint import load_model
 from training.config import SYNC_NAMES
+from training.data import open_data
 from training.folder import run_name
-from training.sidings.sync import SYNCS, SyncedOptimiser, is_average_due, trainable_parameters
+from training.sidings.sync import SYNCS, is_average_due, trainable_parameters
 from training.step import Position
 
 SHORT = ("loader=naive", "train.epochs=1", "train.checkpoint_minutes=0", "train.ema=0.5")
@@ -64,11 +65,11 @@ def test_two_ranks_keep_their_mean_and_approach_it(two_ranks, sync, share):
 
 def average_equal_ranks(ranks, config, sync):
     """The largest change that averages of equal ranks make to two fused steps of the network."""
-    batches = ranks.gather(next(runs.open_data(config, ranks).loader.by_step()))[0]
+    batches = ranks.gather(next(open_data(config, ranks).loader.by_step()))[0]
     found = []
     for averages in (True, False):
-        data = runs.open_data(config, ranks)
-        training = runs.open_training(config, ranks, data)
+        data = open_data(config, ranks)
+        training = open_training(config, ranks, data)
         for step in range(2):
             engine.train_step(training, batches, Position(0, step, (step + 1) / 9))
             if averages:
@@ -98,10 +99,7 @@ def step_in_double(ranks, config):
     training, batches = double_training(ranks, config)
     rate = torch.optim.SGD(training.model.parameters(), lr=0.1)
     rate.param_groups[0]["base_lr"] = 0.1
-    if isinstance(training.optimiser, SyncedOptimiser):
-        training.optimiser.optimiser = rate
-    else:
-        training = replace(training, optimiser=rate)
+    training = replace(training, optimiser=rate)
     engine.train_step(training, batches, Position(0, 0, 1 / 9))
     return {name: p.detach().numpy().copy() for name, p in training.model.named_parameters()}
 

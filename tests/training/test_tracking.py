@@ -35,7 +35,7 @@ def test_a_call_of_wandb_that_fails_is_a_warning(where, name, tmp_path, capsys, 
     monkeypatch.setattr(wandb, "init", FakeRun)
     monkeypatch.setattr(where, name, Mock(side_effect=wandb.errors.CommError("no server")))
     Image.new("RGB", (9, 9)).save(tmp_path / "prediction.png")
-    with Tracker(RunFolder(tmp_path), {}, WandbConfig("online"), [], 1, True, True) as tracker:
+    with Tracker(RunFolder(tmp_path), {}, WandbConfig("online"), [], 0, True, True) as tracker:
         tracker.draw({"bload": make_plan([3, 5], "bload", 8)})
         tracker.log("step", 1, 1, {"loss": 0.5})
         tracker.show([tmp_path / "prediction.png"])
@@ -58,7 +58,7 @@ def test_figures_come_at_their_step_and_only_a_run_that_goes_on_keeps_its_id(
         Image.new("RGB", (9, 9)).save(folder / "prediction.png")
 
     monkeypatch.setattr(wandb, "init", init)
-    monkeypatch.setattr("training.run.write_or_warn", draw)
+    monkeypatch.setattr("training.report.write.write_or_warn", draw)
     job = ("wandb.mode=online", "train.epochs=1", "train.checkpoint_minutes=0", "train.log_every=1")
     train_until(one_rank(), config(*job), (0, 2))
     train.train(config(*job), one_rank())

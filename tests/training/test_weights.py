@@ -10,9 +10,10 @@ import train
 from bload.errors import InputError
 from models.weights import noise_warning
 from tests.training.jobs import checkpoint, one_rank, only_run, open_and_leave, train_until
-from training import run as runs
 from training.checkpoint import load_model
+from training.data import open_data
 from training.folder import RunFolder
+from training.open import begin_or_resume
 
 SMALL = (
     *("model.backbone=resnet18", "model.width=16", "model.feedforward=16"),
@@ -76,7 +77,7 @@ def load_on_ranks(ranks, job):
     """Train nothing; what every rank's backbone begins with."""
     folder = RunFolder(Path(job.run.root, "run"))
     folder.path.mkdir(parents=True, exist_ok=True)
-    run, _ = runs.begin_or_resume(job, ranks, folder, runs.open_data(job, ranks))
+    run, _ = begin_or_resume(job, ranks, folder, open_data(job, ranks))
     return run.training.model.backbone.conv1.weight.detach().numpy().copy()
 
 

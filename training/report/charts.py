@@ -79,7 +79,7 @@ def loss(record: Record) -> Chart:
         axis.plot(*columns(steps), color=QUIET, lw=1.2, label="of a step")
         axis.plot(*columns(epochs), "o-", color=colour(record), label="mean of an epoch")
         axis.set_ylim(bottom=0)
-        by_step(axis, record)
+        label_steps(axis, record)
 
     return chart("Loss", f"Loss from {points[0][1]:.3g} to {points[-1][1]:.3g}", draw)
 
@@ -102,7 +102,7 @@ def parts(record: Record) -> Chart | None:
             (line,) = axis.plot(*columns(epoch_points(record, key)), "o-", ms=4, color=colour)
             axis.plot(*columns(step_points(record, key)), lw=1, alpha=0.6, color=line.get_color())
             line.set_label(name)
-        by_step(axis, record)
+        label_steps(axis, record)
 
     text = f"Parts of the loss: {', '.join(name for name, _ in styles.values())}"
     note = (
@@ -124,7 +124,7 @@ def recall_by_step(record: Record) -> Chart:
                 level = 100 * record.evals[-1][f"{key}/recall@20"]
                 axis.axhline(level, ls=line_style, color=ink, lw=1.6, label=f"{name} {level:.1f}")
         axis.set_ylim(0, 100)
-        by_step(axis, record)
+        label_steps(axis, record)
 
     text = f"Recall@20 from {points[0][1]:.1f} to {points[-1][1]:.1f} %"
     return chart("Recall@20 on validation videos, %", text, draw)
@@ -202,7 +202,7 @@ def relation_bars(axis: Axes, rows: pd.DataFrame) -> None:
     axis.tick_params(axis="y", labelsize=9.5, length=0)
 
 
-def by_step(axis: Axes, record: Record) -> None:
+def label_steps(axis: Axes, record: Record) -> None:
     """Label the steps of the run below, and the ends of its epochs on top."""
     axis.set_xlabel("step")
     axis.xaxis.set_major_formatter("{x:,.10g}")
@@ -233,8 +233,8 @@ def colour(record: Record) -> str:
 
 def global_step(record: Record, line: Row) -> int:
     """Return the step of the whole run at which a line was written; epochs may differ in steps."""
-    steps_of = {epoch["epoch"]: epoch["step"] for epoch in record.epochs}
-    return sum(steps_of.get(epoch, 0) for epoch in range(line["epoch"])) + line["step"]
+    epoch_steps = {epoch["epoch"]: epoch["step"] for epoch in record.epochs}
+    return sum(epoch_steps.get(epoch, 0) for epoch in range(line["epoch"])) + line["step"]
 
 
 def step_points(record: Record, key: str) -> Points:

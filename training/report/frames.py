@@ -55,18 +55,18 @@ class Album:
 
     def __init__(self, source: VideoSource, count: int) -> None:
         self.source = source
-        self.targets_of = {
+        self.video_targets = {
             source.videos[video]: source.targets(video, 0, int(source.lengths[video]))
             for video in spread(len(source), count)
         }
-        self.names = {target.name for targets in self.targets_of.values() for target in targets}
-        self.prediction_of: dict[str, FramePrediction] = {}
+        self.names = {target.name for targets in self.video_targets.values() for target in targets}
+        self.frame_predictions: dict[str, FramePrediction] = {}
 
     def keep(self, targets: Sequence[FrameTargets], predictions: Sequence[FramePrediction]) -> None:
         """Keep the predictions of those frames that are to be drawn."""
         for target, prediction in zip(targets, predictions, strict=True):
             if target.name in self.names:
-                self.prediction_of[target.name] = prediction
+                self.frame_predictions[target.name] = prediction
 
     def draw(self, folder: Path, convention: str = "inclusive") -> list[Path]:
         """Draw the videos that this rank has seen whole.
@@ -74,14 +74,14 @@ class Album:
         Writes ``folder/VIDEO.gif`` and ``folder/VIDEO/000089.png`` and returns the GIFs.
         """
         gif_paths = []
-        for video, targets in self.targets_of.items():
-            if not all(target.name in self.prediction_of for target in targets):
+        for video, targets in self.video_targets.items():
+            if not all(target.name in self.frame_predictions for target in targets):
                 continue
             (folder / video).mkdir(parents=True, exist_ok=True)
             thumbnails = []
             for target in targets:
                 image = Image.fromarray(self.source.picture(target).permute(1, 2, 0).numpy())
-                picture = draw_frame(image, target, self.prediction_of[target.name], convention)
+                picture = draw_frame(image, target, self.frame_predictions[target.name], convention)
                 picture.save((folder / target.name).with_suffix(".png"), compress_level=3)
                 thumbnails.append(picture.reduce(2).quantize(256, dither=Image.Dither.NONE))
             gif_paths.append(folder / f"{video}.gif")

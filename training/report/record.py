@@ -51,6 +51,6 @@ def read_record(path: Path) -> Record:
     return Record(path, config, steps, epochs, evals, summary, made_on)
 
 
-def note_machine(path: Path) -> None:
+def record_machine(path: Path) -> None:
     """Write down the machine on which a run begins or resumes."""
     write_whole(path / MADE_ON, json.dumps(environment(), indent=2) + "\n")

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from datasets.action_genome import VideoSource
-from training.report.record import note_machine
+from training.report.record import record_machine
 
 PAGE = "report.html"
 PICTURES = {"prediction.png": "image/png", "prediction.webp": "image/webp"}
@@ -15,7 +15,7 @@ PICTURES = {"prediction.png": "image/png", "prediction.webp": "image/webp"}
 
 def begin_page(path: Path) -> None:
     """Write down the machine on which a run begins or resumes; delete its page and pictures."""
-    note_machine(path)
+    record_machine(path)
     for file in drawn_files(path):
         file.unlink()
 

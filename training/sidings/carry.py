@@ -24,10 +24,10 @@ def open_row_states(
 ) -> list[Any] | None:
     """Restore the states of this rank's rows from what any number of ranks saved.
 
-    The rows of a step are numbered over all ranks, one for each rank in turn.
+    Ranks are dealt the rows of a step like cards: row r is row r // W of rank r % W, on W ranks.
 
     Args:
-        saved: `pack_row_states` of every rank; empty at the start of an epoch.
+        saved: `pack_row_states` of every rank that saved; empty at the start of an epoch.
         device: of the model.
 
     Returns:
@@ -38,13 +38,12 @@ def open_row_states(
         return None
     if not saved or not saved[0]:
         return []
-    all_states = _concatenate_rows(
-        [_concatenate_rows(states) for states in saved]
-    )  # rank after rank
-    sampler = loader.sampler
-    rows = sampler.blocks_per_step // len(saved)  # of each rank that saved
-    row_numbers = torch.arange(sampler.rank, sampler.blocks_per_step, sampler.world_size)
-    index = row_numbers % len(saved) * rows + row_numbers // len(saved)
+    # All rows of the first rank that saved, then all of the second, and so on.
+    all_states = _concatenate_rows([_concatenate_rows(states) for states in saved])
+    sampler, saved_ranks = loader.sampler, len(saved)
+    rows_per_saved_rank = sampler.blocks_per_step // saved_ranks
+    own_rows = torch.arange(sampler.rank, sampler.blocks_per_step, sampler.world_size)
+    index = own_rows % saved_ranks * rows_per_saved_rank + own_rows // saved_ranks
     return [
         _select_rows(all_states, part, device) for part in index.split(sampler.blocks_per_batch)
     ]

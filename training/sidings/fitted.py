@@ -80,16 +80,16 @@ def fit(cfg: TrainJob, source: VideoSource, ranks: Ranks) -> Cost:
     sizes = [(rows, max(1, t_max // part)) for rows, part in SHAPES]
     sizes = [(rows, t) for rows, t in sizes if rows * t <= cfg.train.batch_slots]
     choose_kernels(cfg.train.amp, cfg.train.deterministic, one_shape=False)
-    model = build_network(cfg, ranks.device, build_execution(cfg, ranks.world_size))
+    model = build_network(cfg.model, ranks.device, build_execution(cfg, ranks.world_size))
     training = build_training(cfg, ranks, model, source)
     work, seconds = [], []
-    for batch in batches_of(source, [(*size, fill) for size in sizes for fill in FILLS]):
-        work.append(work_of(batch))
+    for batch in random_batches(source, [(*size, fill) for size in sizes for fill in FILLS]):
+        work.append(cost_amounts(batch))
         seconds.append(time_batch(training, batch))
     return fit_cost(work, seconds)
 
 
-def batches_of(source: VideoSource, shapes: list[tuple[int, int, float]]) -> Iterator[Batch]:
+def random_batches(source: VideoSource, shapes: list[tuple[int, int, float]]) -> Iterator[Batch]:
     """Yield a batch of random videos for each shape: blocks, slots of a block, share filled."""
     rng, dataset = np.random.default_rng(0), BlockDataset(source)
     for rows, slots, fill in shapes:
@@ -106,7 +106,7 @@ def batches_of(source: VideoSource, shapes: list[tuple[int, int, float]]) -> Ite
         yield collate_blocks(dataset.__getitems__(StepList(blocks, Step(0, frames))))
 
 
-def work_of(batch: Batch) -> tuple[float, ...]:
+def cost_amounts(batch: Batch) -> tuple[float, ...]:
     """Return the amounts for a `Cost`: slots, frames, pairs, walked slots, launches."""
     slots, frames = batch.valid_BT.numel(), int(batch.valid_BT.sum())
     return slots, frames, int(batch.pairs), batch.valid_BT.shape[1], 1

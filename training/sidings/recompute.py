@@ -1,7 +1,5 @@
 """How many pictures to recompute so that a step fits into memory: ``model.recompute=auto``."""
 
-from dataclasses import dataclass
-
 from bload import BlockSampler
 from models.cost import GIB, measure_cost
 from training.config import TrainJob
@@ -13,38 +11,17 @@ MEMORY_SHARES = {"cuda": 0.8, "cpu": 0.45}
 for freed tensors that the C library keeps: up to three quarters of what is in use."""
 
 
-@dataclass(frozen=True)
-class RecomputeShare:
-    """The share of the pictures to recompute, which a resumed run takes up again."""
-
-    share: float
-
-    def state_dict(self) -> float:
-        return self.share
-
-    def load_state_dict(self, state: float) -> None:
-        """Leave the share as it is: `choose` has read it."""
-
-
-def choose(
-    cfg: TrainJob, ranks: Ranks, sampler: BlockSampler, saved: float | None
-) -> RecomputeShare:
-    """Choose the least share with which a step fits on every rank, and print the memory it takes.
-
-    Args:
-        saved: what the run has chosen before, which stays.
-    """
-    if saved is not None:
-        return RecomputeShare(saved)
+def choose(cfg: TrainJob, ranks: Ranks, sampler: BlockSampler) -> float:
+    """Choose the least share with which a step fits on every rank; print the memory it takes."""
     height, width = cfg.dataset.frame_size
     frames, part = sampler.blocks_per_batch * sampler.plan.t_max, MEMORY_SHARES[ranks.device.type]
     precision = autocast(cfg.train.amp, ranks.device)
     cost = measure_cost(cfg.model, (height, width), sampler.plan.t_max, precision, ranks.device)
     free = part * free_memory(ranks.device)
-    share: float = max(ranks.gather(cost.share(frames, free)))
+    share: float = max(ranks.gather(cost.least_share(frames, free)))
     if ranks.is_first:
         full_gib, chosen_gib, least_gib = (
-            cost.step(frames, recomputed) / GIB for recomputed in (0, share, 1)
+            cost.step_bytes(frames, recomputed) / GIB for recomputed in (0, share, 1)
         )
         print(
             f"a step of {frames} frames takes about {full_gib:.1f} GiB, or {least_gib:.1f} with "
@@ -52,4 +29,4 @@ def choose(
             f"recomputing {share:.0%} of the pictures, which takes {chosen_gib:.1f} GiB "
             "(model.recompute=auto)"
         )
-    return RecomputeShare(share)
+    return share

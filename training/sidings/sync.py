@@ -103,46 +103,6 @@ SYNCS: dict[str, Callable[[Sequence[nn.Parameter], bool], None]] = {
 """Name in `SYNC_NAMES` -> what all of two or more ranks do with their parameters after a step."""
 
 
-class SyncedOptimiser:
-    """Optimiser that lets the ranks agree on weights after each of its steps.
-
-    Args:
-        modules: the model, and the average of its weights if there is one.
-        interval: steps between averages of ``local``.
-        loader: tells how many steps of how many are done in the epoch.
-    """
-
-    def __init__(
-        self,
-        optimiser: Any,
-        modules: Sequence[nn.Module],
-        name: str,
-        interval: int,
-        loader: BlockLoader,
-    ) -> None:
-        self.optimiser, self.modules = optimiser, modules
-        self.synchronise, self.interval, self.loader = SYNCS[name], interval, loader
-
-    @property
-    def param_groups(self) -> list[dict[str, Any]]:
-        return self.optimiser.param_groups
-
-    def zero_grad(self) -> None:
-        self.optimiser.zero_grad()
-
-    def step(self) -> None:
-        """Take a step; then let the ranks agree, if it is time."""
-        self.optimiser.step()
-        is_due = is_average_due(self.loader.step, self.loader.steps, self.interval)
-        self.synchronise(trainable_parameters(self.modules[0]), is_due)
-
-    def state_dict(self) -> dict[str, Any]:
-        return self.optimiser.state_dict()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.optimiser.load_state_dict(state)
-
-
 class RankStates:
     """Weights and optimisers of all ranks, each with its own, in one checkpoint."""
 
@@ -197,14 +157,19 @@ def is_average_due(step: int, steps: int, interval: int) -> bool:
 
 def switch_on(training: "Training", loader: BlockLoader | None) -> "Training":
     """Let ranks train with weights of their own, as ``train.sync`` says."""
-    if training.ranks.world_size > 1:
-        assert loader is not None
-        modules = [module for module in (training.model, training.average) if module is not None]
-        cfg = training.cfg
-        optimiser = SyncedOptimiser(training.optimiser, modules, cfg.sync, cfg.sync_every, loader)
-        averaged_weights = partial(mean_weights, modules)
-        training = replace(training, optimiser=optimiser, averaged_weights=averaged_weights)
-    return replace(training, sidings=training.sidings | {"sync": RankStates(training)})
+    training = replace(training, sidings={"sync": RankStates(training)})
+    if training.ranks.world_size == 1:
+        return training
+    assert loader is not None
+    synchronise, interval = SYNCS[training.cfg.sync], training.cfg.sync_every
+    modules = [module for module in (training.model, training.average) if module is not None]
+
+    def after_step() -> None:
+        is_due = is_average_due(loader.step, loader.steps, interval)
+        synchronise(trainable_parameters(training.model), is_due)
+
+    mean_over_ranks = partial(mean_weights, modules)
+    return replace(training, after_step=after_step, mean_over_ranks=mean_over_ranks)
 
 
 def trainable_parameters(module: nn.Module) -> list[nn.Parameter]:

@@ -1,0 +1,113 @@
+"""Open a run, new or resumed."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any
+
+from models.weights import load_weights, noise_warning
+from training.build import open_training
+from training.checkpoint import Progress, open_checkpoint, restore
+from training.config import RESUMING, TrainJob
+from training.data import Data, open_data
+from training.folder import RunFolder, checkpoint_file, read_object
+from training.memory import reset_peak_memory
+from training.printing import opening_text
+from training.ranks import Ranks
+from training.report import write
+from training.report.write import PAGE, begin_page
+from training.run import Run
+from training.tracking import Tracker
+
+
+@contextmanager
+def open_run(cfg: TrainJob, ranks: Ranks, folder: RunFolder, data: Data) -> Iterator[Run]:
+    """Open a run, new or resumed; within the body its folder is locked for other processes.
+
+    Afterwards its folder always has a checkpoint.
+    """
+    with folder.lock(ranks):
+        log = folder.log(ranks.rank)
+        try:
+            run, message = begin_or_resume(cfg, ranks, folder, data)
+            if ranks.is_first:
+                sampler = data.loader.sampler
+                print(opening_text(folder.path, cfg.loader.name, sampler, ranks, message))
+            with run.tracker as tracker:
+                tracker.draw({cfg.loader.name: data.loader.plan})
+                reset_peak_memory(ranks.device)
+                with ranks.stop.record_signals():
+                    yield run
+        except Exception:
+            log.exception("failed")
+            raise
+
+
+def begin_or_resume(cfg: TrainJob, ranks: Ranks, folder: RunFolder, data: Data) -> tuple[Run, str]:
+    """Build a run, restored from its checkpoint if there is one; return it and a message."""
+    loader, message = data.loader, ""
+    with ranks.agree_on_errors():
+        paths = folder.checkpoints(cfg.run.resume)
+        if not paths and cfg.run.resume in RESUMING:
+            message = folder.similar_run(cfg, loader.sampler)
+        path, saved, errors = open_checkpoint(paths)
+    training = open_training(cfg, ranks, data, saved["sidings"] if saved else {})
+    if saved is None or path is None:
+        progress = Progress()
+        with ranks.agree_on_errors():
+            if cfg.model.weights:
+                message = str(load_weights(training.model, cfg.model.weights))
+        message = message or noise_warning(cfg.model.backbone, cfg.train.backbone_lr)
+    else:
+        progress, message = restore(saved, path, cfg, training, loader)
+    # A run that begins from another run's checkpoint is new too.
+    is_new = path not in (folder.last, folder.previous)
+    if is_new:
+        progress.best = None
+    if ranks.is_first:
+        if is_new:
+            folder.clear()
+        folder.begin(cfg, ranks)
+        folder.rewind_metrics(loader.sampler.epoch + 1, loader.step, progress.evaluated_epochs)
+        begin_page(folder.path)
+        if path == folder.previous:
+            folder.previous.replace(folder.last)  # else saving would move the damaged one over it
+    ranks.barrier()
+    tracker = Tracker(
+        folder,
+        config=asdict(cfg),
+        options=cfg.wandb,
+        epochs=progress.epochs,
+        step_size_changes=progress.step_size_changes,
+        is_new=is_new,
+        active=ranks.is_first,
+    )
+    run = Run(cfg, ranks, folder, data, training, progress, tracker)
+    if is_new:
+        run.save()
+    return run, errors + message
+
+
+def find_run(cfg: TrainJob, ranks: Ranks) -> tuple[RunFolder, Data, dict[str, Any] | None]:
+    """Return the folder of a run, its data, and its summary if nothing is left to do.
+
+    Raises:
+        InputError: ``run.resume`` names no checkpoint, or something else was trained in the folder.
+    """
+    with ranks.agree_on_errors():
+        folder = RunFolder.for_job(cfg, ranks.world_size)
+        if cfg.run.resume not in (*RESUMING, "never"):
+            checkpoint_file(cfg.run.resume)
+    data = open_data(cfg, ranks)
+    with ranks.agree_on_errors():
+        if folder.path.exists() and cfg.run.resume in RESUMING:
+            folder.check_same_config(cfg, data.loader.sampler)
+    if not any(ranks.gather(folder.is_finished(cfg.run.resume))):
+        return folder, data, None
+    if ranks.is_first:
+        print(f"{folder.path} had finished before; run.resume=never trains it again.")
+    if not ranks.gather((folder.path / PAGE).exists())[0]:  # killed while it was drawn
+        with folder.lock(ranks):
+            if ranks.is_first:
+                write.write_or_warn(folder.path, ranks.device, data.final.source)
+    return folder, data, read_object(folder.summary) if folder.summary.exists() else {}
