@@ -2,7 +2,7 @@
 
 import difflib
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from operator import index
 from typing import Any
@@ -35,11 +35,16 @@ def suggest(name: str, names: Collection[str]) -> str:
     return f"; did you mean {nearest[0]}?" if nearest else ""
 
 
+def any_of(names: Iterable[str]) -> str:
+    """Return names as ``a, b or c``."""
+    *others, last = names
+    return f"{', '.join(others)} or {last}" if others else last
+
+
 def check_choice(key: str, value: str | None, choices: Collection[str]) -> None:
     """Raise `InputError` unless the value of an option is one of `choices`."""
     if value not in choices:
-        *others, last = choices
-        raise InputError(f"{key} is {value!r}; choose {', '.join(others)} or {last}")
+        raise InputError(f"{key} is {value!r}; choose {any_of(choices)}")
 
 
 def check_number(
@@ -86,10 +91,11 @@ class TooLongError(InputError):
     """Group of the keys in a config, such as ``loader.``."""
 
     def __str__(self) -> str:
-        long = f"{self.group}long"
-        ways = f"{long}=split, {long}=carry or " if self.can_carry else f"{long}=split or "
-        ways = "" if self.can_carry is None else ways
+        names = ["split", "carry", "truncate"]
+        names = names[2:] if self.can_carry is None else names if self.can_carry else names[::2]
+        quote = "" if self.group else '"'
+        ways = [f"{self.group}long={quote}{name}{quote}" for name in names]
         return printable(
             f"sequence {self.name or self.sequence} has {self.length} frames but {self.group}t_max "
-            f"is {self.t_max}; raise it to {self.longest}, or set {ways}{long}=truncate"
+            f"is {self.t_max}; raise it to {self.longest}, or set {any_of(ways)}"
         )

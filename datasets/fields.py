@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import MISSING, field, fields
 from typing import Any, ClassVar
 
-from bload.errors import check_choice, check_number
+from bload.errors import any_of, check_choice, check_number
 
 
 def key(words: str, default: Any = MISSING, *, defining: bool = True, **traits: Any) -> Any:
@@ -64,6 +64,5 @@ def meanings(config: type) -> Iterator[tuple[str, str]]:
     for declared in fields(config):
         if words := declared.metadata.get("words"):
             if options := declared.metadata.get("options"):
-                *others, last = options
-                words = f"{', '.join(others)} or {last}: {words}"
+                words = f"{any_of(options)}: {words}"
             yield f"{getattr(config, 'prefix', '')}{declared.name}", words

@@ -40,7 +40,8 @@ def tables(folder: Path) -> str:
     rows = []
     for way, recall in table.iterrows():
         cells = (f"{value:.1f}" if value == value else "" for value in recall)
-        rows.append([*map(str, way), *cells, f"{choose(recall):g}"])
+        names = (f"{key:.0f}" if isinstance(key, float) else str(key) for key in way)
+        rows.append([*names, *cells, f"{choose(recall):g}"])
     return markdown(rows, [*WAY, *(f"{rate:g}" for rate in table), "chosen"], words=4)
 
 

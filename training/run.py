@@ -221,6 +221,9 @@ class Run:
 
     def finish(self) -> dict[str, Any]:
         """Evaluate, write and print the summary, and draw the run's page."""
+        if self.ranks.is_first:
+            source = self.data.final.source
+            print(f"evaluating {len(source.lengths):,} videos of split {source.split}", flush=True)
         recall = self.evaluate(self.data.final, self.folder.path / RELATIONS)
         summary = run_summary(
             self.cfg, self.folder.path, self.training, self.data.loader, self.progress

@@ -69,9 +69,11 @@ def check_boundaries(
     Raises:
         InputError: a change is above its tolerance; the message names it.
     """
-    if isinstance(run, nn.RNNBase | nn.RNNCellBase):
+    is_layer = type(run).__module__.startswith("torch.nn.modules.")
+    if is_layer and not isinstance(run, nn.Sequential):
         raise InputError(
             f"a {type(run).__name__} does not take a batch; give a function of a batch, such as "
+            "lambda batch: linear(batch.inputs_BT), or for a GRU "
             "lambda batch: batch.from_packed(gru(batch.to_packed(batch.inputs_BT))[0])"
         )
     module = run if isinstance(run, nn.Module) else nn.Module()

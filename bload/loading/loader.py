@@ -44,8 +44,9 @@ class BlockLoader:
             `torch.utils.data.DataLoader`.
         chunk: number of sequences that are planned at a time, see `bload.ChunkSampler`; None plans
             a whole epoch.
-        options: all other arguments of `bload.BlockSampler`, such as ``balance``, ``block_sizes``
-            and ``last``, and options of the packer, such as ``long="split"``.
+        options: `last`, `even`, `block_sizes`, `balance`, `cost`, `balance_options`, `multiple_of`
+            and `elastic` of `bload.BlockSampler`, and options of the packer, such as
+            ``long="split"``.
 
     Raises:
         InputError: as in `bload.BlockSampler`; or `read` returned a wrong number or kind of frames.
@@ -78,9 +79,11 @@ class BlockLoader:
             raise InputError(f"source is the class {source.__name__}; give an instance of it")
         missing = [name for name in ("lengths", "read") if not hasattr(source, name)]
         if missing:
+            remedy = "give from_dataset(it, ...)"
+            if missing == ["read"]:
+                remedy = "add read(sequence, first, length), or " + remedy
             raise InputError(
-                f"source is of type {type(source).__name__}, without {missing[0]}; "
-                "give from_dataset(it, ...)"
+                f"source is of type {type(source).__name__}, without {missing[0]}; {remedy}"
             )
         check_options(packer, options, BlockSampler, BlockLoader)
         sampler_type: Callable[..., BlockSampler] = BlockSampler

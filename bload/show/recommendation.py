@@ -67,8 +67,8 @@ class Recommendation:
         cut = f" --long {self.long}, which splits {plural(self.cut, 'sequence')}" * (self.cut > 0)
         return textwrap.fill(
             f"recommended for bload_exact on {plural(self.ranks, 'rank')}: T_max "
-            f"{self.t_max:,}{cut}; {self.empty:.1%} of the slots are empty then, "
-            f"{self.fillers:.1%} in fillers. Assumed: time grows with slots, and a block of that "
+            f"{self.t_max:,}{cut}; {100 * self.empty:.1f} % of the slots are empty then, "
+            f"{100 * self.fillers:.1f} % in fillers. Assumed: time grows with slots, and a block of that "
             "size fits into memory.",
             100,
         )

@@ -49,6 +49,7 @@ NOTES = {
     "utilisation": "used: share of the slots of the blocks that hold a frame; fillers left out",
     "naive_ratio": "vs naive, vs ragged: how many times fewer slots than with naive padding or "
     "ragged batches; fillers, which complete the last step, and waiting for other ranks count",
+    "seconds": "seconds: to make a plan, median",
     "repeat_share": "repeat: share of pairs sharing a block that do so again in the next epoch",
     "partner_information": "nats: mutual information of the lengths of two sequences in one block",
 }

@@ -80,7 +80,7 @@ def format_comparison(results: Mapping[str, Mapping[str, Any]]) -> str:
     """Format a line per checkpoint: name -> figures and ``epoch``, or ``{"error": sentence}``."""
     columns = {f"R@{k}": f"with/recall@{k}" for k in KS}
     columns |= {"mR@20": "with/mean_recall@20"}
-    columns |= {"R@20 semi": "semi/recall@20", "R@20 unconstrained": "no/recall@20"}
+    columns |= {"R@20 semi": "semi/recall@20", "R@20 no constraint": "no/recall@20"}
     for words, part in (("needs memory", "memory"), ("unseen", "unseen")):
         if any(f"with/recall@20_{part}" in figures for figures in results.values()):
             columns |= {f"R@20 {words}": f"with/recall@20_{part}"}
