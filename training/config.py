@@ -299,6 +299,12 @@ def format_meanings(*, _root_: Any) -> str:
     return "\n".join(lines).strip("\n").replace("$", "$$")  # Hydra fills in a template
 
 
+def list_configs(group: str) -> str:
+    """List the config files of a group, for ``--help``."""
+    names = (path.stem for path in (CONFIGS / group).glob("[!_]*.yaml"))
+    return ", ".join(sorted(names))
+
+
 def register() -> None:
     """Register the schemas with Hydra, and what has no file of its own in configs/.
 
@@ -309,6 +315,7 @@ def register() -> None:
     from omegaconf import OmegaConf
 
     OmegaConf.register_new_resolver("meanings", format_meanings, replace=True)
+    OmegaConf.register_new_resolver("configs", list_configs, replace=True)
     OmegaConf.register_new_resolver("packers", lambda: ", ".join(PACKERS), replace=True)
     store = ConfigStore.instance()
     store.store(name="train_schema", node=TrainFiles)
