@@ -68,8 +68,8 @@ class Recommendation:
         return textwrap.fill(
             f"recommended for bload_exact on {plural(self.ranks, 'rank')}: T_max "
             f"{self.t_max:,}{cut}; {100 * self.empty:.1f} % of the slots are empty then, "
-            f"{100 * self.fillers:.1f} % in fillers. Assumed: time grows with slots, and a block of that "
-            "size fits into memory.",
+            f"{100 * self.fillers:.1f} % in fillers. Assumed: time grows with slots, and a block "
+            "of that size fits into memory.",
             100,
         )
 

@@ -379,7 +379,7 @@ def test_items_that_are_not_like_item_0_are_refused(make, words, options):
 
 def test_what_is_no_source_is_refused():
     for source in (object(), SimpleNamespace(lengths=[3]), Source):
-        words = "the class Source; give an instance" if source is Source else "; give from_dataset"
+        words = "the class Source; give an instance" if source is Source else "give from_dataset"
         with pytest.raises(InputError, match=f"source is .*{words}"):
             BlockLoader(source)
     reader = SimpleNamespace(lengths=[3], read=lambda sequence: sequence)
