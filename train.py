@@ -41,7 +41,7 @@ def train(cfg: TrainJob, ranks: "Ranks | None" = None) -> dict[str, Any]:
     if summary is not None:
         return summary
     with open_run(cfg, ranks, folder, data) as run:
-        run.validate_if_due()  # of what a stopped run had trained
+        run.validate_if_due()  # if it stopped before its evaluation
         for epoch in range(run.epoch, run.epochs):
             run.begin_epoch(epoch)
             train_epoch(run)

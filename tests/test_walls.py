@@ -17,7 +17,7 @@ LIBRARY_NEEDS |= {"transformers", "pyarrow"}  # for `bload form` and lengths in 
 
 
 SHARED = {"INK", "check_choice", "check_number", "colour_of", "differences", "label_of"}
-SHARED |= {"TooLongError", "plural", "sized_plan", "suggest", "to_device"}
+SHARED |= {"TooLongError", "any_of", "plural", "sized_plan", "suggest", "to_device"}
 """Names of the library beside `bload.__all__` that the rest of this repository uses."""
 
 

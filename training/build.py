@@ -64,7 +64,7 @@ class Training:
     optimiser: Optimiser
     rate_schedule: RateSchedule
     ablation: Callable[[Batch], Batch]
-    """Applied to every batch before anything else; returns it as it is in all but ablations."""
+    """Applied to every batch first; the identity but in ablations."""
     evaluation_ablation: Callable[[Batch], Batch]
     """Applied to every batch of an evaluation."""
     after_step: Callable[[], None] = lambda: None
@@ -152,7 +152,7 @@ def open_training(
     """Build the model of a job on this rank's device, with its optimiser, losses and inputs.
 
     Args:
-        saved: sidings of the checkpoint that the run goes on from.
+        saved: sidings of the checkpoint to resume.
     """
     sampler, choices = data.loader.sampler, {}
     if cfg.model.recompute == "auto":

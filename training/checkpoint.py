@@ -126,7 +126,7 @@ def restore(
     return progress, f"going on from {place}"
 
 
-def open_checkpoint(paths: Sequence[Path]) -> tuple[Path | None, dict[str, Any] | None, str]:
+def open_checkpoint(paths: Sequence[Path]) -> tuple[Path | None, dict[str, Any] | None, list[str]]:
     """Return the first readable checkpoint, its contents, and what is wrong with earlier ones.
 
     Raises:
@@ -135,12 +135,12 @@ def open_checkpoint(paths: Sequence[Path]) -> tuple[Path | None, dict[str, Any] 
     errors: list[str] = []
     for path in paths:
         try:
-            return path, load_checkpoint(path), "".join(f"{line}\n" for line in errors)
+            return path, load_checkpoint(path), errors
         except InputError as error:
             errors.append(str(error))
     if errors:
         raise InputError(f"{'; '.join(errors)}; run.resume=never starts anew")
-    return None, None, ""
+    return None, None, []
 
 
 def load_checkpoint(path: Path | str) -> dict[str, Any]:

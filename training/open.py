@@ -24,15 +24,15 @@ from training.tracking import Tracker
 def open_run(cfg: TrainJob, ranks: Ranks, folder: RunFolder, data: Data) -> Iterator[Run]:
     """Open a run, new or resumed; within the body its folder is locked for other processes.
 
-    Afterwards its folder always has a checkpoint.
+    The folder has a checkpoint once the body begins.
     """
     with folder.lock(ranks):
         log = folder.log(ranks.rank)
         try:
-            run, message = begin_or_resume(cfg, ranks, folder, data)
+            run, remarks = begin_or_resume(cfg, ranks, folder, data)
             if ranks.is_first:
                 sampler = data.loader.sampler
-                print(opening_text(folder.path, cfg.loader.name, sampler, ranks, message))
+                print(opening_text(folder.path, cfg.loader.name, sampler, ranks, remarks))
             with run.tracker as tracker:
                 tracker.draw({cfg.loader.name: data.loader.plan})
                 reset_peak_memory(ranks.device)
@@ -43,23 +43,27 @@ def open_run(cfg: TrainJob, ranks: Ranks, folder: RunFolder, data: Data) -> Iter
             raise
 
 
-def begin_or_resume(cfg: TrainJob, ranks: Ranks, folder: RunFolder, data: Data) -> tuple[Run, str]:
-    """Build a run, restored from its checkpoint if there is one; return it and a message."""
-    loader, message = data.loader, ""
+def begin_or_resume(
+    cfg: TrainJob, ranks: Ranks, folder: RunFolder, data: Data
+) -> tuple[Run, list[str]]:
+    """Build a run, restored from its checkpoint if there is one; return it and remarks on it."""
+    loader = data.loader
     with ranks.agree_on_errors():
         paths = folder.checkpoints(cfg.run.resume)
+        path, saved, remarks = open_checkpoint(paths)
         if not paths and cfg.run.resume in RESUMING:
-            message = folder.similar_run(cfg, loader.sampler)
-        path, saved, errors = open_checkpoint(paths)
+            remarks.append(folder.similar_run(cfg, loader.sampler))
     training = open_training(cfg, ranks, data, saved["sidings"] if saved else {})
     if saved is None or path is None:
         progress = Progress()
-        with ranks.agree_on_errors():
-            if cfg.model.weights:
-                message = str(load_weights(training.model, cfg.model.weights))
-        message = message or noise_warning(cfg.model.backbone, cfg.train.backbone_lr)
+        if cfg.model.weights:
+            with ranks.agree_on_errors():
+                remarks.append(str(load_weights(training.model, cfg.model.weights)))
+        else:
+            remarks.append(noise_warning(cfg.model.backbone, cfg.train.backbone_lr))
     else:
-        progress, message = restore(saved, path, cfg, training, loader)
+        progress, place = restore(saved, path, cfg, training, loader)
+        remarks.append(place)
     # A run that begins from another run's checkpoint is new too.
     is_new = path not in (folder.last, folder.previous)
     if is_new:
@@ -85,7 +89,7 @@ def begin_or_resume(cfg: TrainJob, ranks: Ranks, folder: RunFolder, data: Data) 
     run = Run(cfg, ranks, folder, data, training, progress, tracker)
     if is_new:
         run.save()
-    return run, errors + message
+    return run, remarks
 
 
 def find_run(cfg: TrainJob, ranks: Ranks) -> tuple[RunFolder, Data, dict[str, Any] | None]:

@@ -29,18 +29,20 @@ RESETS_IN_WORDS = {
 """Value of ``starts`` -> end of a sentence on it."""
 
 
-def opening_text(path: Path, loader: str, sampler: BlockSampler, ranks: Ranks, message: str) -> str:
+def opening_text(
+    path: Path, loader: str, sampler: BlockSampler, ranks: Ranks, remarks: Iterable[str]
+) -> str:
     """Format the beginning of a run: its folder, loader and data, and remarks on them.
 
     Args:
-        message: what training resumes from or starts with; may be empty.
+        remarks: what training resumes from or starts with; empty ones are left out.
     """
     lengths = sampler.lengths
     first = (
         f"{path}: loader {loader}, T_max {sampler.t_max}, {len(lengths):,} videos, "
         f"{lengths.sum():,} frames, {ranks.world_size} x {ranks.device.type}"
     )
-    return "\n".join(text for text in (first, sampler.note, message) if text)
+    return "\n".join(text for text in (first, sampler.note, *remarks) if text)
 
 
 def epoch_line(epoch: int, epochs: int, figures: Figures) -> str:

@@ -84,6 +84,7 @@ class Run:
 
     @property
     def epochs_done(self) -> float:
+        """Epochs that are done, with the share of the current one."""
         return self.epoch + float(self.data.loader.sampler.share_done(self.data.loader.step))
 
     def begin_epoch(self, epoch: int) -> None:
@@ -99,7 +100,7 @@ class Run:
         self.row_states = open_row_states(self.progress.row_states, loader, self.ranks.device)
 
     def batches(self) -> Iterator[list[Batch]]:
-        """Yield the batches of each remaining step of the epoch; its times go to the meter."""
+        """Yield the batches of each remaining step; add the time of each to the meter."""
         loader = self.data.loader
         self.progress_bar = tqdm(
             desc=f"epoch {self.epoch + 1}/{self.epochs}",
@@ -122,16 +123,18 @@ class Run:
     def take_step(self, batches: Sequence[Batch]) -> None:
         """Take a step, and add its figures up; write them down every ``train.log_every`` steps."""
         loader = self.data.loader
-        step, self.row_states = train_step(self.training, batches, self.position, self.row_states)
-        self.meter.add(losses=step.losses)
-        loss = step.losses["loss"] * self.ranks.world_size
+        figures, self.row_states = train_step(
+            self.training, batches, self.position, self.row_states
+        )
+        self.meter.add(losses=figures.losses)
+        loss = figures.losses["loss"] * self.ranks.world_size
         self.progress_bar.set_postfix(loss=f"{loss:.2f}", refresh=False)
         self.progress_bar.update()
         if loader.step % self.cfg.train.log_every:
             return
-        losses = sum_losses(step.losses, self.ranks)
-        figures = {**losses, "norm": step.norm, "lr": step.rate}
-        self.tracker.log("step", self.epoch + 1, loader.step, figures)
+        losses = sum_losses(figures.losses, self.ranks)
+        row = {**losses, "norm": figures.norm, "lr": figures.lr}
+        self.tracker.log("step", self.epoch + 1, loader.step, row)
         if self.progress_bar.disable and self.ranks.is_first and not self.is_last_step:
             place = f"epoch {self.epoch + 1:>3}/{self.epochs}  step {loader.step}/{loader.steps}"
             print(f"{place}  loss {losses['loss']:.3f}", flush=True)
@@ -185,7 +188,7 @@ class Run:
             progress.best = progress.recall
             self.save(self.folder.best)
         self.save()
-        self.meter.lap()  # without a name, the time of the evaluation does not count
+        self.meter.lap()  # drops the time of the evaluation
 
     def evaluate(self, split: Split, relations: Path | None = None) -> dict[str, float]:
         """Evaluate the current weights, or their average; `relations` as in `evaluate`."""

@@ -37,12 +37,13 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StepFigures:
-    """Figures of one step; losses are sums over this rank's frames, divided by `loss_divisors`."""
+    """Figures of one step."""
 
     losses: dict[str, float]
+    """This rank's parts of the means over the step; they add up over ranks."""
     norm: float
-    """Gradient norm before clipping: global, or this rank's if weights differ."""
-    rate: float
+    """Norm of the synchronised gradient before clipping; this rank's own if weights differ."""
+    lr: float
     """Learning rate of the optimiser's last group, the one with ``train.lr``."""
 
 
@@ -80,8 +81,8 @@ def train_step(
     training.after_step()
     if training.average:
         training.average.update_parameters(training.model)
-    rate = training.optimiser.param_groups[-1]["lr"]
-    return StepFigures(dict(zip(losses, values, strict=True)), norm, rate), row_states
+    lr = training.optimiser.param_groups[-1]["lr"]
+    return StepFigures(dict(zip(losses, values, strict=True)), norm, lr), row_states
 
 
 def backward(
@@ -102,8 +103,8 @@ def backward(
     for batch, state in zip(batches, row_states or [None] * len(batches), strict=True):
         with contextlib.nullcontext() if batch.ends_step else training.accumulating():
             losses, state = compute_losses(training, batch, epoch, divisors, state)
-            # DDP divides the sum of gradients by the number of ranks; this undoes it. If ranks step
-            # on their own, it makes each gradient an estimate of that sum.
+            # DDP divides the sum of gradients by the number of ranks; this undoes it. Ranks that
+            # step on their own thus estimate the gradient of all.
             (losses["loss"] * training.ranks.world_size).backward()
         sums = {name: sums.get(name, 0) + loss.detach() for name, loss in losses.items()}
         states.append(state)
@@ -115,7 +116,7 @@ def backward(
 def compute_losses(
     training: Training, batch: Batch, epoch: int, divisors: Tensor, state: Any = None
 ) -> tuple[dict[str, Tensor], Any]:
-    """Compute the losses of a batch: sums over its frames, over the targets of the whole step.
+    """Compute the losses of a batch: sums over its frames, divided by `loss_divisors` of the step.
 
     Returns:
         The losses, and the state of the network after the batch.
