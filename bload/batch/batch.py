@@ -295,7 +295,8 @@ def _check_pad(pad: Mapping[str, float], trees: Mapping[str, Any]) -> None:
     """Raise InputError for pad values that are not numbers, or whose keys do not exist."""
     keys: list[str] = []
     for name, tree in trees.items():
-        keys += tree if isinstance(tree, dict) else [name] * (tree is not None)
+        if tree is not None:
+            keys += tree if isinstance(tree, dict) else [name]
     for key, value in pad.items():
         if key not in keys:
             raise InputError(f"pad has the key {key!r}; its keys may be {', '.join(keys)}")

@@ -58,9 +58,11 @@ class ChunkSampler(BlockSampler):
         """Number of chunks."""
 
     def _check_settings(self) -> None:
-        cuts_clips = find_packer(self.packer).cuts_clips  # whose places are drawn for all sequences
-        obstacle = self._needs_whole_epoch or f"packer={self.packer}" * cuts_clips
-        obstacle = obstacle or f"balance={self.balance}" * (self.balance != "none")
+        obstacle = self._needs_whole_epoch
+        if not obstacle and find_packer(self.packer).cuts_clips:  # placed over all sequences
+            obstacle = f"packer={self.packer}"
+        if not obstacle and self.balance != "none":
+            obstacle = f"balance={self.balance}"
         if obstacle:
             raise InputError(
                 f"chunk plans a part of an epoch at a time, and {obstacle} needs the whole; leave "
@@ -179,7 +181,8 @@ class ChunkSampler(BlockSampler):
             if block < count:
                 break
             block, chunk = block - count, chunk + 1
-        block *= chunk < self.chunks  # no block follows the last chunk
+        if chunk == self.chunks:
+            block = 0  # no block follows the last chunk
         return state | {"first_step": state["step"], "first_block": block, "chunk": chunk}
 
     def _schedule_start_of(self, state: dict[str, Any]) -> ScheduleStart:

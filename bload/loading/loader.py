@@ -185,7 +185,9 @@ class BlockLoader:
         longest = len(sampler.lengths) * int(sampler.lengths.max())  # slots if padded to it
         deleted = f"{cost.deleted:,} frames deleted, " if cost.deleted else ""
         steps = sampler.schedule.steps  # without those of another size, before an elastic resume
-        earlier = f"{plural(cost.steps - steps, 'step')} of another size, " * (cost.steps > steps)
+        earlier = ""
+        if cost.steps > steps:
+            earlier = f"{plural(cost.steps - steps, 'step')} of another size, "
         per_rank = f" x {count} {unit}" if count > 1 else ""
         note = f"; {sampler.note}" if sampler.note else ""
         return (
