@@ -1,6 +1,6 @@
 """Batch of blocks of frames, with masks of the valid slots and of the starts.
 
-B blocks, T slots, S segments, V valid frames.
+B blocks, T slots, S segments, F valid frames.
 """
 
 from cmath import isfinite
@@ -102,13 +102,13 @@ class Batch(Boundaries):
         """Return the inputs of a Hugging Face transformers model, as one row without padding.
 
         Keys and shapes are those of `DataCollatorWithFlattening`: ``input_ids``, ``labels`` and
-        ``position_ids``, ``(1, V)``. The models shift labels themselves, so the labels are the
+        ``position_ids``, ``(1, F)``. The models shift labels themselves, so the labels are the
         unshifted targets, or else the tokens, and -100 where a segment starts. A filler has one
         token without a label.
 
         Args:
             rows: keep blocks as rows, ``(B, T)``. Attention that computes what it masks then costs
-                B x T x T instead of V x V. Kernels that take `flash_attn` need one row.
+                B x T x T instead of F x F. Kernels that take `flash_attn` need one row.
             first_position: position at a start; RoBERTa and similar models use ``padding_idx + 1``.
             flash_attn: add ``cu_seq_lens_q`` and similar keys, for a flash ``attn_implementation``.
             seq_idx: add ``seq_idx``, for layers whose kernels take it, see `bload.find_form`.
@@ -218,15 +218,15 @@ def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}
         padded_BT = empty_tensor((len(pieces), t_max, *like.shape[1:]), dtype)
         sizes = chain.from_iterable((count, t_max - count) for count in used)
         parts = torch.split(padded_BT.flatten(0, 1), [*sizes])
-        for segments, frames_V, padding_V in zip(pieces, parts[::2], parts[1::2], strict=True):
+        for segments, frames_F, rest in zip(pieces, parts[::2], parts[1::2], strict=True):
             if segments and multiple > 1:
                 gaps = [-len(piece) % multiple for piece in segments]
                 padding = [torch.full((gap, *like.shape[1:]), value, dtype=dtype) for gap in gaps]
                 whole = [piece.to(dtype) for piece in segments]
                 segments = [*chain.from_iterable(zip(whole, padding, strict=True))]
             if segments:
-                torch.cat([*segments], out=frames_V)
-            padding_V.fill_(value)
+                torch.cat([*segments], out=frames_F)
+            rest.fill_(value)
         return padded_BT
 
     targets = [sample.targets for sample in samples]
