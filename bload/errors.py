@@ -26,7 +26,7 @@ def printable(text: str) -> str:
 
 def plural(number: int, noun: str) -> str:
     """Return a number with its noun, such as ``1 rank`` or ``2 ranks``."""
-    return f"{number:,} {noun}{'s' * (number != 1)}"
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def suggest(name: str, names: Collection[str]) -> str:

@@ -85,8 +85,8 @@ before = unexplained(model, unseen)
 for epoch in range(8):
     loader.set_epoch(epoch)  # new blocks
     for batch in loader:
-        errors_V = (net(batch) - batch.targets_BT)[batch.valid_BT]
-        loss = mean_loss(errors_V.square().sum(), batch)
+        errors_F = (net(batch) - batch.targets_BT)[batch.valid_BT]
+        loss = mean_loss(errors_F.square().sum(), batch)
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()

@@ -123,7 +123,7 @@ def flash_attn_varlen_func(
     softcap: float = 0.0,
     **_: Any,
 ) -> Tensor:
-    """Compute attention of texts ``(V, heads, width)`` as flash-attn defines it."""
+    """Compute attention of texts ``(F, heads, width)`` as flash-attn defines it."""
     left, right = window_size[0], 0 if causal else window_size[1]
     k, v = (values.repeat_interleave(q.shape[1] // k.shape[1], 1) for values in (k, v))
     slots = torch.arange(len(q), device=q.device)

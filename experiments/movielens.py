@@ -124,10 +124,10 @@ def train(job: tuple, wheel: Path) -> Iterator[tuple[Recommender, BlockLoader, B
     for epoch in count():
         batches.set_epoch(epoch)
         for batch in batches:
-            scores_VI = net.score(net(batch, loader != NO_STARTS)[batch.valid_BT])
-            targets_V = batch.targets_BT[batch.valid_BT]
+            scores_FI = net.score(net(batch, loader != NO_STARTS)[batch.valid_BT])
+            targets_F = batch.targets_BT[batch.valid_BT]
             optimiser.zero_grad()
-            mean_loss(cross_entropy(scores_VI, targets_V, reduction="sum"), batch).backward()
+            mean_loss(cross_entropy(scores_FI, targets_F, reduction="sum"), batch).backward()
             optimiser.step()
             yield net, batches, batch
 

@@ -1,6 +1,6 @@
 """Slots whose frames are computed: all of a batch, or only those that hold a frame.
 
-B blocks, T slots, I computed slots, V all slots.
+B blocks, T slots, I computed slots, V = B * T slots.
 """
 
 from dataclasses import dataclass

@@ -36,9 +36,9 @@ def run_blocks(page):
         yield printed.getvalue(), after if next_language == "text" else ""
 
 
-def causal_attention_alone(values_V, cu_seqlens):
-    """The kernels' definition: causal attention within each run of frames ``(V, heads, width)``."""
-    pieces = [values_V[low:high].transpose(0, 1) for low, high in pairwise(cu_seqlens.tolist())]
+def causal_attention_alone(values_F, cu_seqlens):
+    """The kernels' definition: causal attention within each run of frames ``(F, heads, width)``."""
+    pieces = [values_F[low:high].transpose(0, 1) for low, high in pairwise(cu_seqlens.tolist())]
     outputs = [scaled_dot_product_attention(one, one, one, is_causal=True) for one in pieces]
     return torch.cat([one.transpose(0, 1) for one in outputs])
 

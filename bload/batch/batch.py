@@ -1,6 +1,6 @@
 """Batch of blocks of frames, with masks of the valid slots and of the starts.
 
-B blocks, T slots, S segments, V valid frames.
+B blocks, T slots, S segments, F valid frames.
 """
 
 from cmath import isfinite
@@ -102,13 +102,13 @@ class Batch(Boundaries):
         """Return the inputs of a Hugging Face transformers model, as one row without padding.
 
         Keys and shapes are those of `DataCollatorWithFlattening`: ``input_ids``, ``labels`` and
-        ``position_ids``, ``(1, V)``. The models shift labels themselves, so the labels are the
+        ``position_ids``, ``(1, F)``. The models shift labels themselves, so the labels are the
         unshifted targets, or else the tokens, and -100 where a segment starts. A filler has one
         token without a label.
 
         Args:
             rows: keep blocks as rows, ``(B, T)``. Attention that computes what it masks then costs
-                B x T x T instead of V x V. Kernels that take `flash_attn` need one row.
+                B x T x T instead of F x F. Kernels that take `flash_attn` need one row.
             first_position: position at a start; RoBERTa and similar models use ``padding_idx + 1``.
             flash_attn: add ``cu_seq_lens_q`` and similar keys, for a flash ``attn_implementation``.
             seq_idx: add ``seq_idx``, for layers whose kernels take it, see `bload.find_form`.
@@ -190,52 +190,48 @@ def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}
         np.concatenate([getattr(block, name) for block in blocks])
         for name in ("length", "sequence", "first")
     )
-    multiple = blocks[0].multiple_of
-    slots_S = round_up(length_S, multiple)
+    slots_S = round_up(length_S, blocks[0].multiple_of)
     used_B = np.bincount(block_S, slots_S, len(blocks)).astype(np.int64)
     slot_S = slots_S.cumsum() - slots_S - (used_B.cumsum() - used_B)[block_S]
-    used = used_B.tolist()
-    valid_BT, start_BT = np.zeros((2, len(blocks), t_max), dtype=bool)
-    for valid_T, count in zip(valid_BT, used, strict=True):
-        valid_T[:count] = True
-    if multiple > 1:
-        for block, end, length in zip(block_S, slot_S + slots_S, slots_S - length_S, strict=True):
-            valid_BT[block, end - length : end] = False
+    begin_S = block_S * t_max + slot_S
+    bounds = np.stack([begin_S, begin_S + length_S], axis=1).ravel()
+    runs = np.diff(bounds, prepend=0, append=len(blocks) * t_max)  # padding, segment, padding, ...
+    valid_BT = np.repeat(np.arange(len(runs)) % 2 == 1, runs).reshape(-1, t_max)
+    start_BT = np.zeros_like(valid_BT)
     start_BT[block_S, slot_S] = True
     continues = [block.continues for block in blocks]
     start_BT[continues, 0] = False
+    gaps = runs[::2].tolist()
 
-    def in_rows(pieces: Sequence[Sequence[Any]], like: Any, name: str, label: float) -> Any:
-        """Put the values of each block's segments into rows, ``(B, T, ...)``; dicts by key."""
+    def in_rows(pieces: Sequence[Any], like: Any, name: str, label: float) -> Any:
+        """Put the values of the segments into rows, ``(B, T, ...)``; dicts by key."""
         if isinstance(like, dict):
             return {
-                key: in_rows([[piece[key] for piece in row] for row in pieces], part, key, label)
+                key: in_rows([piece[key] for piece in pieces], part, key, label)
                 for key, part in like.items()
             }
         if like is None:
             return None
         value, dtype = _padding(like.dtype, name, label, pad.get(name))
-        padded_BT = empty_tensor((len(pieces), t_max, *like.shape[1:]), dtype)
-        sizes = chain.from_iterable((count, t_max - count) for count in used)
-        parts = torch.split(padded_BT.flatten(0, 1), [*sizes])
-        for segments, frames_V, padding_V in zip(pieces, parts[::2], parts[1::2], strict=True):
-            if segments and multiple > 1:
-                gaps = [-len(piece) % multiple for piece in segments]
-                padding = [torch.full((gap, *like.shape[1:]), value, dtype=dtype) for gap in gaps]
-                whole = [piece.to(dtype) for piece in segments]
-                segments = [*chain.from_iterable(zip(whole, padding, strict=True))]
-            if segments:
-                torch.cat([*segments], out=frames_V)
-            padding_V.fill_(value)
+        padded_BT = empty_tensor((len(blocks), t_max, *like.shape[1:]), dtype)
+        if dtype != like.dtype:
+            pieces = [piece.to(dtype) for piece in pieces]
+        padding = torch.full((max(gaps), *like.shape[1:]), value, dtype=dtype, device="cpu")
+        parts = [padding[: gaps[0]]] if gaps[0] else []
+        for piece, gap in zip(pieces, gaps[1:], strict=True):
+            parts.append(piece)
+            if gap:
+                parts.append(padding[:gap])
+        torch.cat(parts, out=padded_BT.flatten(0, 1))
         return padded_BT
 
-    targets = [sample.targets for sample in samples]
-    flat = [*chain.from_iterable(targets)]
+    inputs = [*chain.from_iterable(sample.inputs for sample in samples)]
+    targets = [*chain.from_iterable(sample.targets for sample in samples)]
     return Batch(
-        inputs_BT=in_rows([sample.inputs for sample in samples], like_inputs, "frames", 0),
+        inputs_BT=in_rows(inputs, like_inputs, "frames", 0),
         targets_BT=in_rows(targets, _tensors(like_targets), "targets", -100) if per_frame else None,
-        targets=_objects(flat, like_targets) if per_frame else (),
-        targets_S=None if per_frame else concatenate([like_targets, *flat]),
+        targets=_objects(targets, like_targets) if per_frame else (),
+        targets_S=None if per_frame else concatenate([like_targets, *targets]),
         valid_BT=torch.from_numpy(valid_BT),
         start_BT=torch.from_numpy(start_BT),
         segments=Segments(
@@ -295,7 +291,8 @@ def _check_pad(pad: Mapping[str, float], trees: Mapping[str, Any]) -> None:
     """Raise InputError for pad values that are not numbers, or whose keys do not exist."""
     keys: list[str] = []
     for name, tree in trees.items():
-        keys += tree if isinstance(tree, dict) else [name] * (tree is not None)
+        if tree is not None:
+            keys += tree if isinstance(tree, dict) else [name]
     for key, value in pad.items():
         if key not in keys:
             raise InputError(f"pad has the key {key!r}; its keys may be {', '.join(keys)}")

@@ -6,7 +6,7 @@
     cu_seqlens  0 3 5 7 11      seq_idx_BT  0 0 0 1 1 2    next_tokens  a a - b - -
                                             0 0 1 1 1 1                 c - d d d -
 
-B blocks, T slots, S segments (block after block), V valid frames (row-major).
+B blocks, T slots, S segments (block after block), F valid frames (row-major), V = B * T slots.
 """
 
 from dataclasses import dataclass
@@ -103,7 +103,7 @@ class Boundaries(CompactPickle):
     def varlen(self, segments: int | None = None) -> dict[str, Any]:
         """Return what `torch.nn.attention.varlen.varlen_attn` takes after query, key and value.
 
-        These three are ``values_BT[batch.valid_BT]``, ``(V, heads, width)``. Add
+        These three are ``values_BT[batch.valid_BT]``, ``(F, heads, width)``. Add
         ``window_size=(-1, 0)`` for causal attention.
 
         Args:
@@ -135,10 +135,10 @@ class Boundaries(CompactPickle):
         padding, since attention rejects empty input.
         """
         self._check(values_BT)
-        values_V, bounds = values_BT[self.valid_BT], self.cu_seqlens.long()
+        values_F, bounds = values_BT[self.valid_BT], self.cu_seqlens.long()
         if not len(self.segments):
-            values_V, bounds = values_BT.flatten(0, 1)[:1], bounds.new_tensor([0, 1])
-        return torch.nested.nested_tensor_from_jagged(values_V, bounds)
+            values_F, bounds = values_BT.flatten(0, 1)[:1], bounds.new_tensor([0, 1])
+        return torch.nested.nested_tensor_from_jagged(values_F, bounds)
 
     def thd(self) -> dict[str, Any]:
         """Return the packed parameters of Megatron-Core and Transformer Engine.
@@ -147,11 +147,11 @@ class Boundaries(CompactPickle):
         segments, and the padded bounds give padding to the segment before it. A block without a
         segment is one of length 0. It synchronises with the device.
         """
-        used_N = pad(self.valid_BT.flatten().cumsum(0), (1, 0))
+        used_V = pad(self.valid_BT.flatten().cumsum(0), (1, 0))
         begins_BT = self.start_BT.clone()
         begins_BT[:, 0] = True
         bounds = pad(begins_BT.flatten().nonzero()[:, 0], (0, 1), value=begins_BT.numel())
-        cu_seqlens, padded = used_N[bounds].to(torch.int32), bounds.to(torch.int32)
+        cu_seqlens, padded = used_V[bounds].to(torch.int32), bounds.to(torch.int32)
         values = {
             "cu_seqlens_{}": cu_seqlens,
             "cu_seqlens_{}_padded": padded,
@@ -237,9 +237,9 @@ class Boundaries(CompactPickle):
         wide = torch.float32 if dtype.itemsize < 4 else dtype
         if is_exact:
             wide = exact_dtype(values_BT.device)
-        values_N = values_BT.flatten(0, 1).to(wide)
-        sum_S = values_N.new_zeros(len(self.segments) + 1, *values_N.shape[1:])
-        sum_S = sum_S.index_add(0, self.number_BT.flatten(), values_N)[:-1]
+        values_V = values_BT.flatten(0, 1).to(wide)
+        sum_S = values_V.new_zeros(len(self.segments) + 1, *values_V.shape[1:])
+        sum_S = sum_S.index_add(0, self.number_BT.flatten(), values_V)[:-1]
         mean_S = sum_S / self.segments.length_S.view(-1, *(1,) * (sum_S.dim() - 1))
         return mean_S.to(torch.float32 if is_exact else dtype)
 
@@ -252,17 +252,17 @@ class Boundaries(CompactPickle):
         """
         segments, t_max = self.segments, self.valid_BT.shape[1]
         if not len(segments):  # two slots, since a compiled function has one more graph for one
-            slot_V = torch.arange(min(2, t_max), device=self.valid_BT.device)
-            return PackedSequence(slot_V, torch.ones_like(slot_V, device="cpu"), slot_V[:1])
+            slot_F = torch.arange(min(2, t_max), device=self.valid_BT.device)
+            return PackedSequence(slot_F, torch.ones_like(slot_F, device="cpu"), slot_F[:1])
         order_S = segments.length_S.argsort(descending=True, stable=True)
         ends_T = torch.bincount(segments.length_S, minlength=self.max_seqlen + 1)
         sizes_T = ends_T.flip(0).cumsum(0).flip(0)[1:]
-        step_V = torch.arange(len(sizes_T), device=sizes_T.device).repeat_interleave(sizes_T)
-        row_V = torch.arange(len(step_V), device=sizes_T.device)
-        row_V = row_V - (sizes_T.cumsum(0) - sizes_T)[step_V]
+        step_F = torch.arange(len(sizes_T), device=sizes_T.device).repeat_interleave(sizes_T)
+        row_F = torch.arange(len(step_F), device=sizes_T.device)
+        row_F = row_F - (sizes_T.cumsum(0) - sizes_T)[step_F]
         first_S = (segments.block_S * t_max + segments.slot_S)[order_S]
-        slot_V = first_S[row_V] + step_V
-        return PackedSequence(slot_V, sizes_T.cpu(), order_S, order_S.argsort())
+        slot_F = first_S[row_F] + step_F
+        return PackedSequence(slot_F, sizes_T.cpu(), order_S, order_S.argsort())
 
     def to_packed(self, values_BT: Tensor, order: PackedSequence | None = None) -> PackedSequence:
         """Pack ``(B, T, ...)`` for `nn.LSTM`, `nn.GRU` or `nn.RNN`, one sequence per segment.
@@ -282,9 +282,9 @@ class Boundaries(CompactPickle):
         """
         self._check(values_BT)
         order = self.order() if order is None else order
-        frames_V = values_BT.flatten(0, 1).index_select(0, order.data)
+        frames_F = values_BT.flatten(0, 1).index_select(0, order.data)
         return PackedSequence(
-            frames_V, order.batch_sizes, order.sorted_indices, order.unsorted_indices
+            frames_F, order.batch_sizes, order.sorted_indices, order.unsorted_indices
         )
 
     def from_packed(self, packed: PackedSequence, order: PackedSequence | None = None) -> Tensor:
@@ -302,9 +302,9 @@ class Boundaries(CompactPickle):
                 "per step; give the outputs for what to_packed of this batch returned"
             )
         frames = len(order.data) if len(self.segments) else 0
-        values_N = packed.data.new_zeros(self.valid_BT.numel(), *packed.data.shape[1:])
-        values_N = values_N.index_copy(0, order.data[:frames], packed.data[:frames])
-        return values_N.reshape(*self.valid_BT.shape, *values_N.shape[1:])
+        values_V = packed.data.new_zeros(self.valid_BT.numel(), *packed.data.shape[1:])
+        values_V = values_V.index_copy(0, order.data[:frames], packed.data[:frames])
+        return values_V.reshape(*self.valid_BT.shape, *values_V.shape[1:])
 
     def _check(self, values_BT: Tensor) -> None:
         """Raise `InputError` unless the values begin with the shape of the batch."""

@@ -274,9 +274,9 @@ class _Check:
         if not by_slot:
             largest_S = values.reshape(count, -1).amax(1) if count else values.new_zeros(0)
             return torch.cat([largest_S, values.new_zeros(1)])
-        largest_N = values.flatten(0, 1).reshape(self.number_BT.numel(), -1).amax(1)
+        largest_V = values.flatten(0, 1).reshape(self.number_BT.numel(), -1).amax(1)
         zero_S = values.new_zeros(count + 1)
-        return zero_S.scatter_reduce(0, self.number_BT.flatten(), largest_N, "amax")
+        return zero_S.scatter_reduce(0, self.number_BT.flatten(), largest_V, "amax")
 
 
 def _choose_segments(batch: Batch) -> list[int]:

@@ -285,12 +285,13 @@ def _text_calls(model: Any) -> tuple[str, Calls]:
         needs = "flash|seq_idx" if missing else "flash"
         untried = f"untried here, {wanted}" if wanted and re.search(needs, options) else ""
         if first:
-            options += f"{', ' * bool(options)}first_position={first}"
+            options += f", first_position={first}" if options else f"first_position={first}"
         inputs = f"batch.transformers({options})"
         inputs = f"**{inputs}" if takes_all else ", ".join(f"{k}={inputs}[{k!r}]" for k in keys)
         if mask:
             inputs += f", attention_mask={mask.format('' if is_causal else 'causal=False')}"
         if is_cached:
             inputs += ", use_cache=False"
-        calls.append((f"model({inputs})" + BUCKETS * ("valid" in mask), untried))
+        note = BUCKETS if "valid" in mask else ""
+        calls.append((f"model({inputs}){note}", untried))
     return alone, calls

@@ -1,6 +1,6 @@
 """Values from a source: a tensor, a dict of tensors, or a list of other objects, by frame.
 
-V frames along the first dimension.
+F frames along the first dimension.
 """
 
 import math
@@ -95,7 +95,7 @@ def map_tensors(tree: Any, change: Callable[[Tensor], Tensor]) -> Any:
 
 
 def has_frames(value: Any, objects: bool) -> bool:
-    """Return True for a tensor ``(V, ...)`` or, if `objects`, a list or tuple."""
+    """Return True for a tensor ``(F, ...)`` or, if `objects`, a list or tuple."""
     if isinstance(value, Tensor):
         return value.dim() > 0
     return objects and isinstance(value, list | tuple)

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from bload.batch.step import Step, StepList
 from bload.errors import InputError, TooLongError, check_whole, plural
-from bload.loading.sampler import BlockSampler, Origin
+from bload.loading.sampler import BlockSampler, ScheduleStart
 from bload.packing.chunks import chunk_order, plan_apart
 from bload.packing.packers import find_packer
 from bload.packing.plan import Block, Plan, filler_block
@@ -58,9 +58,11 @@ class ChunkSampler(BlockSampler):
         """Number of chunks."""
 
     def _check_settings(self) -> None:
-        cuts_clips = find_packer(self.packer).cuts_clips  # whose places are drawn for all sequences
-        obstacle = self._needs_whole_epoch or f"packer={self.packer}" * cuts_clips
-        obstacle = obstacle or f"balance={self.balance}" * (self.balance != "none")
+        obstacle = self._needs_whole_epoch
+        if not obstacle and find_packer(self.packer).cuts_clips:  # placed over all sequences
+            obstacle = f"packer={self.packer}"
+        if not obstacle and self.balance != "none":
+            obstacle = f"balance={self.balance}"
         if obstacle:
             raise InputError(
                 f"chunk plans a part of an epoch at a time, and {obstacle} needs the whole; leave "
@@ -93,7 +95,7 @@ class ChunkSampler(BlockSampler):
     @property
     def steps(self) -> int | None:  # type: ignore[override]
         """Steps of the current epoch; None until the last chunk is packed."""
-        steps, block, chunk = self._origin
+        steps, block, chunk = self._schedule_start
         if chunk + len(self._counts) < self.chunks:
             return None
         return steps - (block - sum(self._counts)) // self.blocks_per_step
@@ -123,8 +125,8 @@ class ChunkSampler(BlockSampler):
         Raises:
             InputError: in place of the next batch, if the sampler has been moved meanwhile.
         """
-        number, epoch, size = self._passes, self.epoch, self.blocks_per_step
-        _, begin, first = self._origin
+        generation, epoch, size = self._generation, self.epoch, self.blocks_per_step
+        _, begin, first = self._schedule_start
         counts = self._counts = []
         pool = ThreadPoolExecutor(1)
         try:
@@ -144,7 +146,7 @@ class ChunkSampler(BlockSampler):
                 stop = end if is_last else end - (end - begin) % size
                 for step in range(begin, stop, size):
                     for batch in self._batches_of_step(blocks, range(step, min(step + size, end))):
-                        self.check_pass(number)
+                        self.check_pass(generation)
                         yield batch
                 start, begin = blocks.offsets[stop], 0
                 columns = blocks.sequence[start:], blocks.first[start:], blocks.length[start:]
@@ -173,17 +175,18 @@ class ChunkSampler(BlockSampler):
     def state_dict(self, step: int | None = None) -> dict[str, Any]:
         """Return the epoch, the steps done, the first block not yet trained, and the definition."""
         state = super().state_dict(step)
-        steps, block, chunk = self._origin
+        steps, block, chunk = self._schedule_start
         block += (state["step"] - steps) * self.blocks_per_step
         for count in self._counts:
             if block < count:
                 break
             block, chunk = block - count, chunk + 1
-        block *= chunk < self.chunks  # no block follows the last chunk
+        if chunk == self.chunks:
+            block = 0  # no block follows the last chunk
         return state | {"first_step": state["step"], "first_block": block, "chunk": chunk}
 
-    def _origin_of(self, state: dict[str, Any]) -> Origin:
-        return Origin(state["step"], state["first_block"], state["chunk"])
+    def _schedule_start_of(self, state: dict[str, Any]) -> ScheduleStart:
+        return ScheduleStart(state["step"], state["first_block"], state["chunk"])
 
     def _steps_of(self, state: dict[str, Any]) -> int:
         return int(state["step"])  # how many there are is not known yet

@@ -224,8 +224,8 @@ def _find_fault(name: str, tree: Any, length: int | None) -> str:
     expected = length or max(counts)
     if counts == {expected}:
         return ""
-    fault = f"{' and '.join(map(str, sorted(counts)))} {name}, not {expected}"
-    return fault + '; give one per frame, or set targets_per="sequence"' * takes_lists
+    remedy = '; give one per frame, or set targets_per="sequence"' if takes_lists else ""
+    return f"{' and '.join(map(str, sorted(counts)))} {name}, not {expected}{remedy}"
 
 
 def _copy_lists(tree: Any) -> Any:

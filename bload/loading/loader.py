@@ -15,7 +15,7 @@ from bload.loading.chunks import ChunkSampler
 from bload.loading.dataset import BlockDataset, SequenceSource
 from bload.loading.ranks import compare_ranks
 from bload.loading.sampler import BlockSampler
-from bload.packing.packers import check_options
+from bload.packing.packers import check_packer_options
 from bload.packing.plan import Block, Plan
 from bload.schedule.schedule import EpochAccount
 
@@ -85,7 +85,7 @@ class BlockLoader:
             raise InputError(
                 f"source is of type {type(source).__name__}, without {missing[0]}; {remedy}"
             )
-        check_options(packer, options, BlockSampler, BlockLoader)
+        check_packer_options(packer, options, BlockSampler, BlockLoader)
         sampler_type: Callable[..., BlockSampler] = BlockSampler
         if chunk is not None:
             sampler_type = partial(ChunkSampler, chunk=chunk)
@@ -118,7 +118,7 @@ class BlockLoader:
         )
         self._carried: Any = None
         self._loaded: Any = None
-        self._is_fresh = False
+        self._carried_is_current = False
         """True if `carried` was set after the last batch."""
 
     @property
@@ -133,7 +133,7 @@ class BlockLoader:
 
     @carried.setter
     def carried(self, state: Any) -> None:
-        self._carried, self._is_fresh = state, state is not None
+        self._carried, self._carried_is_current = state, state is not None
 
     @property
     def batch_sampler(self) -> BlockSampler:
@@ -185,7 +185,9 @@ class BlockLoader:
         longest = len(sampler.lengths) * int(sampler.lengths.max())  # slots if padded to it
         deleted = f"{cost.deleted:,} frames deleted, " if cost.deleted else ""
         steps = sampler.schedule.steps  # without those of another size, before an elastic resume
-        earlier = f"{plural(cost.steps - steps, 'step')} of another size, " * (cost.steps > steps)
+        earlier = ""
+        if cost.steps > steps:
+            earlier = f"{plural(cost.steps - steps, 'step')} of another size, "
         per_rank = f" x {count} {unit}" if count > 1 else ""
         note = f"; {sampler.note}" if sampler.note else ""
         return (
@@ -200,7 +202,7 @@ class BlockLoader:
         # Workers prefetch, so the sampler runs ahead; the steps yielded are counted here.
         sampler = self.sampler
         settings = {"pad": self._pad, "targets_per": self._dataset.targets_per}
-        number = sampler.begin_pass(next_epoch=True, **settings)
+        generation = sampler.begin_pass(next_epoch=True, **settings)
         step, steps = sampler.step, sampler.steps
         self.carried = self._loaded if step else None
         if step == steps and sampler.rank == 0:
@@ -209,14 +211,14 @@ class BlockLoader:
         try:
             batches, is_first = iter(self.data), True
             while step != steps:
-                sampler.check_pass(number)
+                sampler.check_pass(generation)
                 batch = next(batches)
                 if is_first:
                     is_first, kinds = False, {"what read returns": batch.step.kinds}
                     compare_ranks(kinds, sampler.rank, sampler.world_size, sampler.process_group)
                 step, steps = step + batch.ends_step, sampler.steps
                 sampler.step = step  # done once yielded: take the step before you save
-                self._is_fresh = False
+                self._carried_is_current = False
                 yield batch
         except InputError as error:
             # A worker's error contains its traceback; the message is the last line.
@@ -249,7 +251,7 @@ class BlockLoader:
         """
         state = self.sampler.state_dict()
         if self._carries and 0 < self.step < self.steps:
-            if not self._is_fresh:
+            if not self._carried_is_current:
                 raise InputError(
                     "with long=carry, the states of the rows would be lost; set loader.carried to "
                     "the state after each step, or save it yourself with loader.sampler.state_dict"

@@ -21,8 +21,8 @@ from bload.packing.block_sizes import resolve_block_sizes
 from bload.packing.cost import Cost
 from bload.packing.packers import find_packer, make_plan, natural_t_max
 from bload.packing.plan import Block, Plan, filler_block, round_up
-from bload.schedule.balance import Last, check_options, make_schedule
-from bload.schedule.schedule import SLOTS, EpochAccount, Schedule
+from bload.schedule.balance import Last, check_balance, make_schedule
+from bload.schedule.schedule import COST_PER_SLOT, EpochAccount, Schedule
 
 POSITION = {"epoch", "step", "first_step", "first_block", "plan"}
 """Keys of a saved position."""
@@ -32,8 +32,11 @@ ENDED = (
 )
 
 
-class Origin(NamedTuple):
-    """Place in an epoch from which steps are of the present size."""
+class ScheduleStart(NamedTuple):
+    """Where in an epoch the schedule starts: where `elastic` last changed the step size, else 0.
+
+    With `ChunkSampler`, it is the loaded position.
+    """
 
     step: int = 0
     """Steps before it."""
@@ -100,7 +103,7 @@ class BlockSampler(Sampler[list[Block]]):
         micro_batches: int = 1,
         even: bool = True,
         balance: str = "none",
-        cost: Cost = SLOTS,
+        cost: Cost = COST_PER_SLOT,
         balance_options: Mapping[str, Any] | None = None,
         multiple_of: int = 1,
         elastic: bool = False,
@@ -122,7 +125,7 @@ class BlockSampler(Sampler[list[Block]]):
         self.batch_slots = max(self.t_max, check_whole("batch_slots", batch_slots or 0, 0))
         if "batch_slots" in find_packer(packer).options:
             self.options["batch_slots"] = self.batch_slots
-        check_options(balance, cost, balance_options or {})
+        check_balance(balance, cost, balance_options or {})
         self.micro_batches, self.even = check_whole("micro_batches", micro_batches, 1), even
         self.balance, self.cost, self.balance_options = balance, cost, dict(balance_options or {})
         self.names, self.epoch = names, 0
@@ -142,17 +145,19 @@ class BlockSampler(Sampler[list[Block]]):
         self._schedule: Schedule | None = None
         self._first_block = 0
         """Block at which the schedule begins."""
-        self._origin = Origin()
+        self._schedule_start = ScheduleStart()
         self._check_settings()
         self._names_digest = names and hashlib.sha256(repr(names).encode()).hexdigest()[:16]
+        # A pass begins at `_pass_step` and raises `step`. If it is broken off, the next pass begins
+        # at the same step again; if it finishes the epoch, the next begins at 0. After
+        # `load_state_dict`, a pass begins at the loaded step, even if that is the end of the epoch;
+        # `_is_loaded` is True until then. Each new pass, epoch or loaded position is a generation,
+        # and iterators of an older one raise.
         self.step = 0
         """Steps of the current epoch that are done."""
         self._pass_step = 0
-        """Step at which the next pass begins, unless this one is finished."""
         self._is_loaded = False
-        """True from `load_state_dict` until a pass begins."""
-        self._passes = 0
-        """Number of passes, epochs and positions so far; a change ends iterators."""
+        self._generation = 0
 
     def _check_settings(self) -> None:
         """Build the schedule, so that invalid options fail now, not at step 0."""
@@ -230,12 +235,12 @@ class BlockSampler(Sampler[list[Block]]):
 
         After an elastic resume, it begins at the first block that had not been trained.
         """
-        return self._schedule_of(self.epoch, self._origin.block)
+        return self._schedule_of(self.epoch, self._schedule_start.block)
 
     @property
     def account(self) -> EpochAccount:
         """Cost of the current epoch, over all ranks; of all its parts after an elastic resume."""
-        account, blocks = self.schedule.account, self._origin.block
+        account, blocks = self.schedule.account, self._schedule_start.block
         frames, slots = int(self.plan.block_frames[:blocks].sum()), blocks * self.plan.t_max
         return replace(
             account,
@@ -250,7 +255,7 @@ class BlockSampler(Sampler[list[Block]]):
     @property
     def steps(self) -> int:
         """Steps of the current epoch, the same on every rank: those done and those left."""
-        return self._origin.step + self.schedule.steps
+        return self._schedule_start.step + self.schedule.steps
 
     steps_estimate = steps
     """Equal to `steps`; an estimate in `ChunkSampler`."""
@@ -260,9 +265,9 @@ class BlockSampler(Sampler[list[Block]]):
 
         Steps count equally. After an elastic resume, steps before it count by their blocks.
         """
-        origin = self._origin
-        before = Fraction(origin.block, self.plan.blocks)
-        return before + (1 - before) * Fraction(step - origin.step, self.schedule.steps)
+        start = self._schedule_start
+        before = Fraction(start.block, self.plan.blocks)
+        return before + (1 - before) * Fraction(step - start.step, self.schedule.steps)
 
     @property
     def note(self) -> str:
@@ -279,7 +284,7 @@ class BlockSampler(Sampler[list[Block]]):
     def __len__(self) -> int:
         """Batches of this rank in the current epoch; more than `steps` if a step takes several."""
         batches = int(np.diff(self.schedule.shares)[self.rank :: self.world_size].sum())
-        return self._origin.step * self.micro_batches + batches
+        return self._schedule_start.step * self.micro_batches + batches
 
     def __iter__(self) -> Iterator[list[Block]]:
         self.begin_pass()
@@ -288,7 +293,7 @@ class BlockSampler(Sampler[list[Block]]):
             yield blocks
 
     def begin_pass(self, next_epoch: bool = False, **settings: Any) -> int:
-        """Go to where the next pass begins, compare the ranks, and return the number of the pass.
+        """Go to where the next pass begins, compare the ranks, and return its generation.
 
         That is a loaded position, else the beginning of the epoch. A pass that was broken off
         begins again.
@@ -297,12 +302,14 @@ class BlockSampler(Sampler[list[Block]]):
             next_epoch: a finished epoch is followed by the next one, not by itself.
             settings: more that ranks must agree on.
         """
-        follows = self._is_finished and not self._is_loaded
-        self._move(self.epoch + (follows and next_epoch), 0 if follows else self._pass_step)
+        if self._is_finished and not self._is_loaded:
+            self._move(self.epoch + 1 if next_epoch else self.epoch, 0)
+        else:
+            self._move(self.epoch, self._pass_step)
         position = {
             "epoch": self.epoch,
             "step": self.step,
-            "begin": self._origin,
+            "begin": self._schedule_start,
             **self.definition(),
             "micro_batches": self.micro_batches,
             "blocks per batch": self.blocks_per_batch,
@@ -311,7 +318,7 @@ class BlockSampler(Sampler[list[Block]]):
             **settings,
         }
         compare_ranks(as_json_types(position), self.rank, self.world_size, self.process_group)
-        return self._passes
+        return self._generation
 
     def batches(self) -> Iterator[StepList]:
         """Yield the blocks of each batch of the pass under way.
@@ -319,12 +326,12 @@ class BlockSampler(Sampler[list[Block]]):
         Raises:
             InputError: in place of the next batch, if the sampler has been moved meanwhile.
         """
-        number, epoch, schedule = self._passes, self.epoch, self.schedule
-        for step in range(self.step - self._origin.step, schedule.steps):
+        generation, epoch, schedule = self._generation, self.epoch, self.schedule
+        for step in range(self.step - self._schedule_start.step, schedule.steps):
             micro_batches = schedule.micro_batches(step, self.rank)
             frames = schedule.frames_in_step(step)
             for micro_batch in micro_batches:
-                self.check_pass(number)
+                self.check_pass(generation)
                 ends = micro_batch == micro_batches[-1]
                 slots, blocks = int(schedule.slots[micro_batch]), schedule.blocks(micro_batch)
                 yield StepList(
@@ -333,8 +340,8 @@ class BlockSampler(Sampler[list[Block]]):
                 )
 
     def check_pass(self, number: int) -> None:
-        """Raise `InputError` if another pass, epoch or position has begun since pass `number`."""
-        if number != self._passes:
+        """Raise `InputError` if generation `number` is over: a pass, epoch or position followed."""
+        if number != self._generation:
             raise InputError(ENDED)
 
     @property
@@ -344,9 +351,9 @@ class BlockSampler(Sampler[list[Block]]):
     def _move(self, epoch: int, step: int, is_loaded: bool = False) -> None:
         self.epoch, self.step, self._pass_step = epoch, step, step
         if step == 0:
-            self._origin = Origin()
+            self._schedule_start = ScheduleStart()
         self._is_loaded = is_loaded
-        self._passes += 1
+        self._generation += 1
 
     def set_epoch(self, epoch: int) -> None:
         """Go to the beginning of an epoch, which ends an iteration of another epoch.
@@ -376,8 +383,8 @@ class BlockSampler(Sampler[list[Block]]):
         return {
             "epoch": self.epoch,
             "step": self.step if step is None else step,
-            "first_step": self._origin.step,
-            "first_block": self._origin.block,
+            "first_step": self._schedule_start.step,
+            "first_block": self._schedule_start.block,
             "plan": as_json_types(self.definition()),
         }
 
@@ -387,7 +394,7 @@ class BlockSampler(Sampler[list[Block]]):
         With `elastic`, rank 0 warns if the blocks per step are others.
         """
         self.check_state(state)
-        self._origin = self._origin_of(state)
+        self._schedule_start = self._schedule_start_of(state)
         self._move(state["epoch"], state["step"], is_loaded=True)
         before, now = state["plan"]["blocks per step"], self.blocks_per_step
         if before != now and self.rank == 0:
@@ -397,14 +404,14 @@ class BlockSampler(Sampler[list[Block]]):
                 stacklevel=2,
             )
 
-    def _origin_of(self, state: dict[str, Any]) -> Origin:
-        """Return where steps of this size begin if `state` is loaded."""
-        origin = Origin(state["first_step"], state["first_block"])
+    def _schedule_start_of(self, state: dict[str, Any]) -> ScheduleStart:
+        """Return where the schedule starts if `state` is loaded."""
+        start = ScheduleStart(state["first_step"], state["first_block"])
         before = state["plan"]["blocks per step"]
         if before == self.blocks_per_step:
-            return origin
-        block = origin.block + (state["step"] - origin.step) * before
-        return Origin(state["step"], min(block, self._plan_of(state["epoch"]).blocks))
+            return start
+        block = start.block + (state["step"] - start.step) * before
+        return ScheduleStart(state["step"], min(block, self._plan_of(state["epoch"]).blocks))
 
     def check_state(self, state: dict[str, Any]) -> int:
         """Return the number of steps of the epoch of a saved position.

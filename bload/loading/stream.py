@@ -286,7 +286,8 @@ class _Shard:
             held = self._take(sequence, opening)
             (frames,) = frame_counts(held[0])
         if not 1 <= frames <= t_max:
-            advice = f"leave it out of the stream{f', or raise t_max to {frames}' * (frames > 0)}"
+            advice = "leave it out of the stream"
+            advice += f", or raise t_max to {frames}" if frames else ""
             raise InputError(f"{opening} {frames} frames but t_max is {t_max}; {advice}")
         self.pending[number] = held
         return frames

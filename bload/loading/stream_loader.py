@@ -115,8 +115,9 @@ class StreamLoader:
         self._iterations = 0
 
     def __repr__(self) -> str:
-        stream, skipped = self.stream, f", {self.skipped:,} skipped" * bool(self.skipped)
-        rows = f" x {stream.rows:,} blocks" * (stream.rows > 1)
+        stream = self.stream
+        skipped = f", {self.skipped:,} skipped" if self.skipped else ""
+        rows = f" x {stream.rows:,} blocks" if stream.rows > 1 else ""
         return (
             f"stream in blocks of {stream.t_max:,}, {plural(stream.world_size, 'rank')}{rows}, "
             f"{plural(self._workers, 'window')} of {plural(stream.window, 'block')}, "
@@ -175,7 +176,7 @@ class StreamLoader:
         self.skipped = sum(self._skips)
         if has_group():
             on_cpu = "cpu:" in dist.get_backend_config(self.process_group)
-            counts = [frames, bool(fault), self.stream.rank * bool(fault), self.skipped]
+            counts = [frames, bool(fault), self.stream.rank if fault else 0, self.skipped]
             total = torch.tensor(counts, device="cpu" if on_cpu else "cuda")
             dist.all_reduce(total, group=self.process_group)
             frames, faults, rank, self.skipped = total.tolist()

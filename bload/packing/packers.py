@@ -56,7 +56,7 @@ def find_packer(name: str) -> Packer:
     return pack if isinstance(pack, Packer) else Packer(pack)
 
 
-def check_options(packer: str, options: Iterable[str], *callers: Callable[..., Any]) -> None:
+def check_packer_options(packer: str, options: Iterable[str], *callers: Callable[..., Any]) -> None:
     """Raise `InputError` for a name that neither the packer nor a caller has."""
     known = find_packer(packer).options
     names = [*known, *(name for caller in callers for name in signature(caller).parameters)]
@@ -112,7 +112,7 @@ def make_plan(
         InputError: unknown packer or option, a number out of range, a length that does not fit.
     """
     pack = find_packer(packer)
-    check_options(packer, options, make_plan)
+    check_packer_options(packer, options, make_plan)
     lengths = check_lengths(lengths)
     multiple_of = check_whole("multiple_of", multiple_of, 1)
     t_max = natural_t_max(lengths, packer, multiple_of) if t_max is None else t_max

@@ -59,7 +59,8 @@ def whole_pieces(
         first = index_within(pieces) * t_max
         return sequence, first, np.minimum(lengths[sequence] - first, t_max)
     if long not in ("error", "truncate"):
-        raise InputError(f"long is {long!r}; choose error, split{', carry' * carry} or truncate")
+        choices = "error, split, carry" if carry else "error, split"
+        raise InputError(f"long is {long!r}; choose {choices} or truncate")
     if long == "error" and lengths.max() > t_max:
         s = int(np.argmax(lengths > t_max))
         raise TooLongError(s, int(lengths[s]), int(lengths.max()), t_max, carry)

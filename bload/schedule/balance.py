@@ -20,7 +20,7 @@ from bload.packing.pieces import index_within
 from bload.packing.plan import Plan
 from bload.schedule import orders, shares
 from bload.schedule.carried_rows import place_in_rows
-from bload.schedule.schedule import SLOTS, Schedule
+from bload.schedule.schedule import COST_PER_SLOT, Schedule
 
 Last = Literal["fill", "drop"]
 MAX_BLOCKS = 10**8
@@ -28,9 +28,9 @@ MAX_BLOCKS = 10**8
 Order = Callable[..., list[np.ndarray]]
 Share = Callable[[np.ndarray, int], np.ndarray]
 BALANCES: dict[str, tuple[Order, Share]] = {
-    "none": (orders.plan, shares.round_robin),
-    "pairs": (orders.plan, shares.equal_counts),
-    "counts": (orders.plan, shares.greedy),
+    "none": (orders.keep_order, shares.round_robin),
+    "pairs": (orders.keep_order, shares.equal_counts),
+    "counts": (orders.keep_order, shares.greedy),
     "window": (orders.window, shares.equal_counts),
     "queue": (orders.queue, shares.equal_counts),
 }
@@ -44,7 +44,7 @@ def make_schedule(
     *,
     micro_batches: int = 1,
     balance: str = "none",
-    cost: Cost = SLOTS,
+    cost: Cost = COST_PER_SLOT,
     last: Last = "fill",
     even: bool = False,
     rng: np.random.Generator | None = None,
@@ -71,7 +71,7 @@ def make_schedule(
         InputError: an option is unknown or out of range, or dropping would leave no step.
     """
     check_choice("last", last, ("fill", "drop"))
-    check_options(balance, cost, options)
+    check_balance(balance, cost, options)
     order, share = BALANCES[balance]
     ranks = check_whole("ranks", ranks, 1)
     micro_batches = check_whole("micro_batches", micro_batches, 1)
@@ -108,7 +108,7 @@ def make_schedule(
     return _assign(plan, ranks, units, steps, rank_SU, rows, even)
 
 
-def check_options(balance: str, cost: Cost, options: Mapping[str, Any]) -> None:
+def check_balance(balance: str, cost: Cost, options: Mapping[str, Any]) -> None:
     """Raise InputError unless `balance` is a key of `BALANCES` that has these options."""
     check_choice("balance", balance, BALANCES)
     if not isinstance(cost, Cost):

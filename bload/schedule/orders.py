@@ -9,7 +9,9 @@ last one at most that. Only `queue` uses `ranks`.
 import numpy as np
 
 
-def plan(cost_U: np.ndarray, size: int, ranks: int, rng: np.random.Generator) -> list[np.ndarray]:
+def keep_order(
+    cost_U: np.ndarray, size: int, ranks: int, rng: np.random.Generator
+) -> list[np.ndarray]:
     """Keep the order of the plan, so that every step is a random draw."""
     units = np.arange(len(cost_U))
     return [units[i : i + size] for i in range(0, len(units), size)]
@@ -23,7 +25,7 @@ def window(
     Steps of similar cost need no further balance, but the order is less random.
     """
     ordered: list[np.ndarray] = []
-    for units in plan(cost_U, size * steps, ranks, rng):
+    for units in keep_order(cost_U, size * steps, ranks, rng):
         units = units[np.argsort(-cost_U[units], kind="stable")]
         full = [units[i : i + size] for i in range(0, len(units) - size + 1, size)]
         ordered += [full[i] for i in rng.permutation(len(full))]

@@ -8,7 +8,7 @@ import numpy as np
 from bload.packing.cost import Cost
 from bload.packing.plan import Plan
 
-SLOTS = Cost()
+COST_PER_SLOT = Cost()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class Schedule:
         """True for micro-batches with at least one block of the plan, ``(micro-batches,)``."""
         return np.maximum.reduceat(self.block, self.offsets[:-1]) >= 0
 
-    def costs(self, cost: Cost = SLOTS) -> np.ndarray:
+    def costs(self, cost: Cost = COST_PER_SLOT) -> np.ndarray:
         """Return the cost of each micro-batch, ``(micro-batches,)``."""
         block_costs = np.append(cost.of_blocks(self.plan), 0.0)[self.block]
         is_filler = self.block < 0
@@ -131,12 +131,12 @@ class Schedule:
         costs = costs + cost.of_shape(self.slots)
         return costs
 
-    def loads(self, cost: Cost = SLOTS) -> np.ndarray:
+    def loads(self, cost: Cost = COST_PER_SLOT) -> np.ndarray:
         """Return the cost of each rank's work in each step, ``(steps, ranks)``."""
         loads: np.ndarray = np.add.reduceat(self.costs(cost), self.shares[:-1])
         return loads.reshape(self.steps, self.ranks)
 
-    def imbalance(self, cost: Cost = SLOTS) -> float:
+    def imbalance(self, cost: Cost = COST_PER_SLOT) -> float:
         """Return the time of an epoch relative to one whose steps are spread evenly over ranks.
 
         A step lasts as long as its slowest rank.

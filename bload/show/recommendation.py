@@ -64,7 +64,9 @@ class Recommendation:
     ranks: int
 
     def __str__(self) -> str:
-        cut = f" --long {self.long}, which splits {plural(self.cut, 'sequence')}" * (self.cut > 0)
+        cut = ""
+        if self.cut:
+            cut = f" --long {self.long}, which splits {plural(self.cut, 'sequence')}"
         return textwrap.fill(
             f"recommended for bload_exact on {plural(self.ranks, 'rank')}: T_max "
             f"{self.t_max:,}{cut}; {100 * self.empty:.1f} % of the slots are empty then, "

@@ -39,7 +39,7 @@ def _memory_layer(module: str, name: str, **sizes: Any) -> Any:
 
 
 TEMPORAL_PARTS: dict[str, Callable[..., Any]] = {
-    "dds": partial(_layer, "dds", "TemporalLayer"),
+    "dds": partial(_layer, "dds", "DDSLayer"),
     "gru": partial(_memory_layer, "gru", "GRUMemory"),
     "attention": partial(_memory_layer, "attention", "AttentionMemory"),
     "scan": partial(_memory_layer, "scan", "ScanMemory"),

@@ -27,7 +27,7 @@ class DDSStep:
     the present frame's share of the gate.
     """
 
-    layer: "TemporalLayer"
+    layer: "DDSLayer"
     weight: Tensor
     """Weight of keys, values and the memory's share of the gate, ``(3 D, D)``."""
     bias: Tensor
@@ -52,7 +52,7 @@ class DDSStep:
         return memory, memory
 
 
-class TemporalLayer(MemorylessLayer):
+class DDSLayer(MemorylessLayer):
     """A decoder layer whose queries are the present frame and whose memory is the frame before.
 
     Self-attention and feed-forward come first, on all slots at once. Then each query attends to the

@@ -23,9 +23,9 @@ class TemporalStack(nn.Module):
 
     A layer is called as ``layer(embeddings_BTND, query_position_ND, start_BT, state, slots,
     order)`` and returns its outputs ``(B, T, N, D)`` and its state after the last slot. Each layer
-    does all slots before the next one begins. `slots` are those that need outputs, None for all; in
-    the others a layer may return anything. `order` is the `bload.walk` order of `start_BT`. `sizes`
-    are as in `models.dds.DDS`.
+    does all slots before the next one begins. `slots` are those that need outputs, None for all;
+    outputs in other slots are ignored. `order` is the `bload.walk` order of `start_BT`. `sizes` are
+    as in `models.dds.DDS`.
     """
 
     def __init__(

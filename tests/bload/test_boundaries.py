@@ -147,10 +147,10 @@ def test_arguments_for_varlen_kernels_say_where_each_sequence_is(sequences, batc
 
     def packed(values_BT):
         arguments = batch.varlen()
-        values_V = values_BT[batch.valid_BT]
+        values_F = values_BT[batch.valid_BT]
         bounds = arguments["cu_seq_q"].tolist()
         assert max(np.diff(bounds)) == arguments["max_q"] == arguments["max_k"]
-        pieces = [attend(values_V[low:high]) for low, high in pairwise(bounds)]
+        pieces = [attend(values_F[low:high]) for low, high in pairwise(bounds)]
         outputs_BT = torch.zeros_like(values_BT)
         outputs_BT[batch.valid_BT] = torch.cat(pieces)
         return outputs_BT
