@@ -49,7 +49,8 @@ def begin_or_resume(cfg: TrainJob, ranks: Ranks, folder: RunFolder, data: Data) 
     with ranks.agree_on_errors():
         paths = folder.checkpoints(cfg.run.resume)
         if not paths and cfg.run.resume in RESUMING:
-            message = folder.similar_run(cfg, loader.sampler)
+            folder.check_other_ranks(cfg, loader.sampler)
+            message = folder.describe_other_epochs(cfg)
         path, saved, errors = open_checkpoint(paths)
     training = open_training(cfg, ranks, data, saved["sidings"] if saved else {})
     if saved is None or path is None:
