@@ -13,7 +13,8 @@ from datasets.config import SyntheticConfig
 from datasets.synthetic import World
 from models.config import LossConfig, ModelConfig
 from tests.installation import ROOT, run
-from training.config import CONFIGS, TrainConfig, compose_job
+from training.compose import compose_job
+from training.config import CONFIGS, TrainConfig
 from training.loader_config import loader_schema
 
 GROUPS = sorted(
