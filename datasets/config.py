@@ -1,6 +1,7 @@
 """Configs of data sets: every key, its type and its meaning.
 
-Values are in ``configs/dataset/``. They are checked here if no later error would name the key.
+A key without a default is in ``configs/dataset/``. Values are checked here if no later error would
+name the key.
 """
 
 from dataclasses import dataclass, fields

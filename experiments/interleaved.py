@@ -15,7 +15,7 @@ import torch
 from bload import InputError
 from experiments.study import Options
 from training.build import open_training
-from training.config import CONFIGS, TIMEOUT, TrainJob, compose_job
+from training.config import CONFIGS, TIMEOUT, TrainJob
 from training.data import open_data
 from training.figures import imbalance
 from training.memory import peak_memory_mib, reset_peak_memory, taken_memory, trim_memory
@@ -35,6 +35,8 @@ def turn_options(share: float, rounds: int) -> Options:
 def sweep_jobs(experiment: str, overrides: Sequence[str]) -> list[TrainJob]:
     """Return the jobs of ``train.py experiment=...``, without data workers."""
     from omegaconf import OmegaConf  # here, as the GPU benchmark has no Hydra
+
+    from training.compose import compose_job
 
     file = OmegaConf.load(CONFIGS / "experiment" / f"{experiment}.yaml")
     varied = {key: str(values) for key, values in file.hydra.sweeper.params.items()}

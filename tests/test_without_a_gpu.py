@@ -20,7 +20,7 @@ from models.targets import to_tensors
 from models.temporal import TEMPORAL_PARTS
 from tests.models.conftest import annotate
 from training import ranks
-from training.config import compose_job
+from training.compose import compose_job
 from training.optimiser import build_optimiser
 
 GPU = torch.device("cuda", 0)

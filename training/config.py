@@ -1,7 +1,7 @@
 """The configs of training and evaluation: every key, its type and its meaning.
 
-Values are in `configs/`. An unknown key is an error, and so is a value of another type.
-Configs are dataclasses that check their values; `to_job` makes one from a composed config.
+Configs are dataclasses that check their values; `training.compose` makes them from a command line.
+A key without a default is in `configs/`, where files may also set the others.
 A key with the metadata ``"defining": False`` does not change what is trained: it is not part of a
 run's name, and may differ when the run resumes. A new key at its default leaves names as they are.
 The keys of the groups `dataset`, `model` and `loss` are in datasets/config.py and
@@ -9,24 +9,19 @@ models/config.py; those of a loader are the options of its packer.
 """
 
 import re
-from collections.abc import Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from bload.errors import InputError, suggest
-from bload.packing.packers import PACKERS
-from datasets.build import DATASETS
+from bload.errors import InputError
 from datasets.config import DatasetConfig
-from datasets.fields import Checked, choice, key, meanings, number
+from datasets.fields import Checked, choice, key, number
 from datasets.machine import worker_count
 from datasets.scoring.iou import CONVENTIONS
 from datasets.synthetic.world import SPLITS
 from models.config import LossConfig, ModelConfig
-from training.loader_config import LoaderConfig, loader_schema
+from training.loader_config import LoaderConfig
 
 AMPS, DEVICES = ("auto", "bf16", "off"), ("auto", "cpu", "cuda")
 SCHEDULES, EXCHANGES = ("cosine", "step"), ("none", "frames")
@@ -226,17 +221,6 @@ class TrainJob:
 
 
 @dataclass
-class TrainFiles(TrainJob):
-    """Contents of the files of a training job: the job, and its experiment's short form."""
-
-    quick: dict[str, Any] = field(default_factory=dict)  # changes of the job that size=quick makes
-
-    def job(self) -> TrainJob:
-        """Return the job alone; Hydra has made the changes."""
-        return TrainJob(**{key: value for key, value in vars(self).items() if key != "quick"})
-
-
-@dataclass
 class EvalJob(Checked):
     """Config of an evaluation: its checkpoints, its data, its outputs."""
 
@@ -264,122 +248,3 @@ class EvalJob(Checked):
             )
         super().__post_init__()
         self.workers = worker_count(self.workers)
-
-
-FIRST_IN_HELP = (
-    *("train.epochs", "train.batch_slots", "train.lr", "train.seed", "train.micro_batches"),
-    *("train.amp", "train.device", "train.workers", "train.eval_every"),
-    *("train.checkpoint_minutes", "loader.t_max", "loader.balance", "dataset.root"),
-    *("dataset.cache", "model.temporal", "model.weights", "run.root", "run.name"),
-    *("run.resume", "wandb.mode"),
-)
-"""Keys that ``--help`` prints first."""
-
-
-def format_meanings(*, _root_: Any) -> str:
-    """Format every key of a composed config with its value and its meaning, for ``--help``."""
-    from omegaconf import DictConfig, OmegaConf
-
-    rows = {}
-    for config in (_root_, *_root_.values()):
-        schema = OmegaConf.get_type(config) if isinstance(config, DictConfig) else dict
-        if is_dataclass(schema):
-            for name, words in meanings(schema):
-                value = OmegaConf.select(_root_, name)
-                if OmegaConf.is_config(value):
-                    value = OmegaConf.to_container(value, resolve=True)
-                yaml_words = {None: "null", True: "true", False: "false"}
-                if value is None or isinstance(value, bool):
-                    value = yaml_words[value]
-                rows[name] = f"{name}={value}", words
-    first = [rows.pop(name) for name in FIRST_IN_HELP if name in rows]
-    width = max(len(setting) for setting, _ in (*first, *rows.values()) if len(setting) < 40)
-    lines = [f"  {setting:<{width}}  {words}" for setting, words in first]
-    lines += ["", *(f"  {setting:<{width}}  {words}" for setting, words in rows.values())]
-    return "\n".join(lines).strip("\n").replace("$", "$$")  # Hydra fills in a template
-
-
-def list_configs(group: str) -> str:
-    """List the config files of a group, for ``--help``."""
-    names = (path.stem for path in (CONFIGS / group).glob("[!_]*.yaml"))
-    return ", ".join(sorted(names))
-
-
-def register() -> None:
-    """Register the schemas with Hydra, and what has no file of its own in configs/.
-
-    That is a config for each packer, and for a data set added to its dict from outside; and the
-    short form of each experiment, which its file has under `quick`.
-    """
-    from hydra.core.config_store import ConfigStore  # here, as the GPU benchmark has no Hydra
-    from omegaconf import OmegaConf
-
-    OmegaConf.register_new_resolver("meanings", format_meanings, replace=True)
-    OmegaConf.register_new_resolver("configs", list_configs, replace=True)
-    OmegaConf.register_new_resolver("packers", lambda: ", ".join(PACKERS), replace=True)
-    store = ConfigStore.instance()
-    store.store(name="train_schema", node=TrainFiles)
-    store.store(name="eval_schema", node=EvalJob)
-    schemas: list[tuple[str, str, Any]] = [
-        *(("loader", name, loader_schema(name)) for name in PACKERS),
-        *(("dataset", name, schema) for name, (schema, _) in DATASETS.items()),
-    ]
-    for group, name, schema in schemas:
-        if (CONFIGS / group / f"{name}.yaml").exists():
-            store.store(group=group, name=f"{name}_schema", node=schema)
-        else:
-            node = OmegaConf.structured(schema)
-            node.name = name
-            store.store(group=group, name=name, node=node)
-    for name, changes in short_forms().items():
-        store.store(group="short", name=f"quick_{name}", package="_global_", node=changes)
-
-
-@cache
-def short_forms() -> dict[str, Any]:
-    """Read what the short form of each experiment changes."""
-    import yaml  # here, as the GPU benchmark has no Hydra
-
-    files = (CONFIGS / "experiment").glob("[!_]*.yaml")
-    quick = {file.stem: yaml.safe_load(file.read_text()).get("quick", {}) for file in files}
-    return {
-        name: {**changes, "experiment": {"name": f"{name}_quick"}}
-        for name, changes in quick.items()
-    }
-
-
-def compose_job(name: str, overrides: Sequence[str]) -> Any:
-    """Return the `TrainJob` or `EvalJob` of a command line, outside of Hydra."""
-    from hydra import compose, initialize_config_dir
-    from hydra.core.global_hydra import GlobalHydra
-
-    register()
-    inside = GlobalHydra.instance().is_initialized()  # in a job that Hydra runs
-    with nullcontext() if inside else initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        return to_job(compose(name, list(overrides)))
-
-
-def to_job(config: Any) -> Any:
-    """Convert a composed config to the `TrainJob` or `EvalJob` that it describes."""
-    from omegaconf import OmegaConf
-
-    check_keys(config)
-    job = OmegaConf.to_object(config)
-    return job.job() if isinstance(job, TrainFiles) else job
-
-
-def check_keys(config: Any) -> None:
-    """Raise `InputError` for a key that nothing reads; Hydra lets ``+`` add one."""
-    from omegaconf import OmegaConf
-
-    names, known = [], []
-    groups = {f"{name}.": part for name, part in config.items() if OmegaConf.is_dict(part)}
-    for prefix, group in {"": config, **groups}.items():
-        if is_dataclass(schema := OmegaConf.get_type(group)):
-            known += [prefix + key.name for key in fields(schema)]
-            names += [f"{prefix}{name}" for name in group]
-    for name in names:
-        if name not in known:
-            same = [key for key in known if key.endswith(f".{name}")]
-            advice = f"; did you mean {same[0]}?" if same else suggest(name, known)
-            raise InputError(f"there is no key {name} (--help lists all){advice}")

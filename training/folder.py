@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, fields, is_dataclass
 from functools import partial
+from math import gcd
 from pathlib import Path
 from typing import Any
 
@@ -90,30 +91,31 @@ def run_name(cfg: TrainJob, world_size: int) -> str:
     return "-".join([*parts, hashlib.sha256(text.encode()).hexdigest()[:8]])
 
 
-def describe_step_difference(ranks: int, train: dict[str, Any], sampler: BlockSampler) -> str:
-    """Say how the steps of another run differ from this one's, and what to set; else return ''.
+def advise_on_steps(saved: dict[str, Any], sampler: BlockSampler) -> str:
+    """Say how to take steps of the size that a saved run has; return '' if they have it.
 
     Args:
-        ranks: number of ranks of the other run.
-        train: the other run's ``train`` config.
+        saved: config of the run, with its number of ranks.
         sampler: of this run.
     """
-    batches, batches_per_step = (
-        ranks * train["micro_batches"],
-        sampler.world_size * sampler.micro_batches,
-    )
-    blocks, frames = batches * max(1, train["batch_slots"] // sampler.t_max), train["batch_slots"]
-    if not sampler.plan.has_one_size:
-        if (batches, frames) == (batches_per_step, sampler.batch_slots):
-            return ""
-        return f"to go on with it, set train.batch_slots={frames}, with {plural(batches, 'rank')}"
-    if blocks == sampler.blocks_per_step:
+    ranks, train = saved["ranks"], saved["train"]
+    batches, batch_slots = ranks * train["micro_batches"], max(train["batch_slots"], sampler.t_max)
+    elastic = ""
+    if sampler.plan.has_one_size:  # a step is its blocks, in any batches
+        blocks = batches * (batch_slots // sampler.t_max)
+        is_same = blocks == sampler.blocks_per_step
+        share, rest = divmod(blocks, sampler.world_size)
+        micro_batches = gcd(share, sampler.micro_batches)
+        batch_slots = share // micro_batches * sampler.t_max
+        elastic = ", or run.resume=elastic for steps of another size"
+    else:
+        micro_batches, rest = divmod(batches, sampler.world_size)
+        here = sampler.world_size * sampler.micro_batches, sampler.batch_slots
+        is_same = (batches, batch_slots) == here
+    if is_same:
         return ""
-    size = f"its steps have {plural(blocks, 'block')}"
-    if blocks % batches_per_step:
-        return f"{size}: go on with it on {plural(ranks, 'rank')}"
-    keys = f"train.batch_slots={blocks // batches_per_step * sampler.t_max}"
-    return f"{size}: to go on with it here, set {keys}"
+    keys = f"set train.batch_slots={batch_slots} train.micro_batches={micro_batches}"
+    return (f"start it on {plural(ranks, 'rank')}" if rest else keys) + elastic
 
 
 def checkpoint_file(path: Path | str) -> Path:
@@ -213,10 +215,11 @@ class RunFolder:
             )
         if cfg.run.resume == "elastic":
             return
-        if steps := describe_step_difference(saved_config["ranks"], saved_config["train"], sampler):
+        if advice := advise_on_steps(saved_config, sampler):
+            ranks = plural(saved_config["ranks"], "rank")
             raise InputError(
-                f"{self.path} holds a run on {plural(saved_config['ranks'], 'rank')}; {steps}, or "
-                "run.resume=elastic for steps of another size"
+                f"{self.path} holds a run on {ranks}, with steps of another size; to go on with "
+                f"it, {advice}"
             )
 
     def checkpoints(self, resume: str) -> list[Path]:
@@ -259,22 +262,23 @@ class RunFolder:
         is_this_run = resume in RESUMING or self._config().get("run", {}).get("resume") == resume
         return resume != "never" and is_this_run and self.summary.exists()
 
-    def similar_run(self, cfg: TrainJob, sampler: BlockSampler) -> str:
-        """Describe a run beside this one with another number of epochs; empty if there is none.
-
-        Raises:
-            InputError: this run has begun on another number of ranks, and is not finished.
-        """
+    def check_other_ranks(self, cfg: TrainJob, sampler: BlockSampler) -> None:
+        """Raise `InputError` if this run has begun on other ranks, and is not finished."""
+        if cfg.run.name:
+            return
         for other in self.runs_on_other_ranks(cfg, sampler.world_size):
-            if other.summary.exists() or cfg.run.name:
+            if other.summary.exists():
                 continue
-            ranks = other._config()["ranks"]
-            advice = describe_step_difference(ranks, asdict(cfg.train), sampler)
+            saved_config, name = other._config(), other.path.name
+            advice = advise_on_steps(saved_config, sampler)
             raise InputError(
-                f"{other.path} is this run on {plural(ranks, 'rank')}, unfinished; {advice}, with "
-                f"run.name={other.path.name}, or run.resume=elastic for steps of another size, or "
-                "begin another under its own run.name"
+                f"{other.path} is this run, unfinished on {plural(saved_config['ranks'], 'rank')}; "
+                f"to go on with it, {f'{advice}, with' if advice else 'set'} run.name={name}; to "
+                "begin another, give that a run.name"
             )
+
+    def describe_other_epochs(self, cfg: TrainJob) -> str:
+        """Describe a run beside this one with another number of epochs; empty if there is none."""
         sentence = ""
         for path in sorted(self.path.parent.glob("*/config.json")):
             other_folder, saved_config = RunFolder(path.parent), read_object(path)

@@ -17,7 +17,7 @@ from omegaconf.errors import OmegaConfBaseException
 from tabulate import tabulate
 
 from bload.errors import InputError
-from training.config import register, to_job
+from training.compose import register, to_job
 from training.stopping import AgreedError, Stopped
 
 Row = dict[str, Any]

@@ -2,11 +2,11 @@
 
 from dataclasses import asdict, dataclass, fields, make_dataclass
 from functools import cache
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_type_hints
 
-from bload.errors import InputError, check_choice
+from bload.errors import InputError
 from bload.packing.cost import Cost
-from bload.packing.packers import find_packer
+from bload.packing.packers import find_packer, make_plan
 from bload.schedule.balance import BALANCES
 from datasets.fields import Checked, choice, key, number
 
@@ -47,9 +47,16 @@ class LoaderConfig(Checked):
             _check_list("loader.cost", self.cost, len(fields(Cost)), f"{' or '.join(COSTS)}, or")
         if not isinstance(self.block_sizes, int):
             _check_list("loader.block_sizes", self.block_sizes, 100, "a number of block sizes, or")
-        for option, kind in get_type_hints(find_packer(self.name).pack).items():
-            if get_origin(kind) is Literal:
-                check_choice(f"loader.{option}", getattr(self, option), get_args(kind))
+        self._check_packer_options()
+
+    def _check_packer_options(self) -> None:
+        """Let the packer check its options on one sequence of one frame."""
+        names = [name for name in find_packer(self.name).options if hasattr(self, name)]
+        try:
+            make_plan([1], self.name, 1, **{name: getattr(self, name) for name in names})
+        except InputError as error:
+            if str(error).split()[0] in names:  # else it is about the sequence
+                raise InputError(f"loader.{error}") from None
 
     @property
     def options(self) -> dict[str, Any]:

@@ -52,7 +52,8 @@ def begin_or_resume(
         paths = folder.checkpoints(cfg.run.resume)
         path, saved, remarks = open_checkpoint(paths)
         if not paths and cfg.run.resume in RESUMING:
-            remarks.append(folder.similar_run(cfg, loader.sampler))
+            folder.check_other_ranks(cfg, loader.sampler)
+            remarks.append(folder.describe_other_epochs(cfg))
     training = open_training(cfg, ranks, data, saved["sidings"] if saved else {})
     if saved is None or path is None:
         progress = Progress()

@@ -12,7 +12,7 @@ from experiments.benchmarks.__main__ import ALL, NAMES, changed_since, main
 from experiments.benchmarks.gpu import make_gpu_job
 from experiments.study import DOCS, ROOT
 from tests.installation import run
-from training.config import compose_job
+from training.compose import compose_job
 
 ALONE = """
 import runpy, sys

@@ -12,7 +12,8 @@ from hydra import compose, initialize_config_dir
 from bload import make_plan, make_schedule
 from datasets import machine
 from datasets.synthetic.world import draw_lengths
-from training.config import CONFIGS, compose_job
+from training.compose import compose_job
+from training.config import CONFIGS
 
 JOBS = {"paper_table": [15, 8, 5, 10, 10, 10, 6], "convergence": [12, 3]}
 JOBS |= {"horizon": [48, 24, 32, 6], "tmax_sweep": [25], "ablations": [3, 6, 3, 12]}

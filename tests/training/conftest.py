@@ -10,7 +10,8 @@ import train
 from datasets.synthetic.writer import make_if_missing
 from tests.several_ranks import SeveralRanks, start_ranks
 from tests.training.jobs import WORLD, one_rank, only_run, overrides
-from training.config import TrainJob, compose_job
+from training.compose import compose_job
+from training.config import TrainJob
 from training.report import write
 
 

@@ -16,7 +16,8 @@ import train
 from datasets.synthetic import World
 from training import run as runs
 from training.build import open_training
-from training.config import TrainJob, compose_job
+from training.compose import compose_job
+from training.config import TrainJob
 from training.data import open_data
 from training.open import find_run, open_run
 from training.ranks import Ranks

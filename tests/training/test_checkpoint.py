@@ -12,7 +12,7 @@ from bload.errors import InputError
 from datasets.machine import write_whole
 from tests.training.jobs import checkpoint, one_rank
 from training.checkpoint import check_same_model, load_checkpoint, serialise
-from training.config import compose_job
+from training.compose import compose_job
 
 STATE = {"model": {"weight": torch.arange(6.0)}, "config": {"model": {"width": 6}}}
 

@@ -24,7 +24,8 @@ from datasets.config import DatasetConfig
 from models.config import LossConfig, ModelConfig
 from models.temporal import TEMPORAL_PARTS
 from tests.training.jobs import one_rank, overrides
-from training.config import SYNC_NAMES, TrainConfig, compose_job
+from training.compose import compose_job
+from training.config import SYNC_NAMES, TrainConfig
 from training.loader_config import loader_schema
 from training.ranks import Ranks, join_ranks, set_deterministic
 from training.report import write

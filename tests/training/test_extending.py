@@ -9,7 +9,7 @@ import pytest
 from experiments.runs import read_runs
 from tests.installation import run
 from tests.training.jobs import REPOSITORY, only_run, overrides
-from training.config import compose_job
+from training.compose import compose_job
 
 PAGE = (REPOSITORY / "docs" / "extending.md").read_text()
 

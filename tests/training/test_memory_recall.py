@@ -12,7 +12,7 @@ from datasets.build import build_yardsticks
 from datasets.scoring.recall import RecallMeter
 from tests.training.jobs import evaluate, one_rank, only_run, overrides
 from tests.training.test_evaluate import recall, seer_and_source
-from training.config import compose_job
+from training.compose import compose_job
 from training.sidings.ablations import Ablation
 
 

@@ -15,7 +15,7 @@ from datasets.prepare.check import check
 from models.dds import DDS
 from tests.training.jobs import evaluate, metrics, one_rank, only_run
 from tests.video_root import make_video_root
-from training.config import compose_job
+from training.compose import compose_job
 from training.report.write import drawn_files
 
 

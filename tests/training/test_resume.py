@@ -28,7 +28,7 @@ from tests.training.jobs import (
 )
 from training import run as runs
 from training.checkpoint import load_model
-from training.config import compose_job
+from training.compose import compose_job
 
 OFTEN = ("train.eval_every=1", "train.checkpoint_minutes=2", "train.log_every=1")
 

@@ -1,5 +1,6 @@
 """A run on several ranks goes on after a stop, on as many of them or on others."""
 
+from dataclasses import replace
 from unittest import mock
 
 import pytest
@@ -8,7 +9,7 @@ import train
 from bload import BlockSampler, InputError
 from tests.training import jobs
 from tests.training.jobs import assert_same_run, metrics, one_rank, only_run, train_until
-from training.folder import RunFolder, run_name
+from training.folder import RunFolder
 from training.optimiser import RateSchedule
 
 OFTEN = ("train.eval_every=1", "train.checkpoint_minutes=0", "train.log_every=1")
@@ -35,22 +36,20 @@ def test_three_ranks_that_are_interrupted_end_with_the_same_weights(config, tmp_
     assert_same_run(only_run(tmp_path / "whole"), only_run(tmp_path / "halves"))
 
 
-def test_the_same_command_on_other_ranks_says_how_to_go_on(config, tmp_path):
-    train_until(one_rank(), config(*OFTEN), (0, 2))
-    folder = only_run(tmp_path / "runs")
-    for blocks, ranks, words in (
-        (1, 2, "unfinished; its steps have 1 block: go on with it on 1 rank, with run.name=bl"),
-        (4, 2, r"4 blocks: .* here, set train.batch_slots=90, with run.name=bl.* run.resume=elas"),
-    ):
-        here = BlockSampler([45, 30], rank=0, world_size=ranks)
-        job = config(*OFTEN, f"train.batch_slots={45 * blocks}")
-        folder.rename(folder.with_name(run_name(job, 1)))
-        folder = folder.with_name(run_name(job, 1))
-        with pytest.raises(InputError, match=words):
-            RunFolder(tmp_path / "runs" / "other").similar_run(job, here)
-    assert only_run(tmp_path / "runs") == folder
-    named = config(*OFTEN, f"train.batch_slots={45 * blocks}", "run.name=other")
-    assert RunFolder(tmp_path / "runs" / "other").similar_run(named, here) == ""
+@pytest.mark.parametrize(
+    ("blocks", "words"),
+    [
+        (1, "start it on 1 rank, .*, with run.name=bl"),
+        (4, "set train.batch_slots=90 .* run.name=bl"),
+    ],
+)
+def test_the_same_command_on_other_ranks_says_how_to_go_on(config, tmp_path, blocks, words):
+    cfg, here = config(*OFTEN, f"train.batch_slots={45 * blocks}"), tmp_path / "runs" / "other"
+    train_until(one_rank(), cfg, (0, 0))
+    sampler = BlockSampler([45, 30], rank=0, world_size=2)
+    with pytest.raises(InputError, match=f"unfinished on 1 rank; .*{words}"):
+        RunFolder(here).check_other_ranks(cfg, sampler)
+    RunFolder(here).check_other_ranks(replace(cfg, run=replace(cfg.run, name="other")), sampler)
 
 
 def steps_of(folder):

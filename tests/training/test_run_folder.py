@@ -10,7 +10,7 @@ import pytest
 from bload import BlockSampler
 from bload.errors import InputError
 from tests.training.jobs import one_rank
-from training.folder import RunFolder, run_name
+from training.folder import RunFolder, advise_on_steps, run_name
 
 
 def test_the_config_and_the_ranks_name_a_run(config):
@@ -81,9 +81,10 @@ def folder(tmp_path):
     return RunFolder(tmp_path / "run")
 
 
-def sampler(ranks, batch_slots):
-    """Blocks of 16 slots."""
-    return BlockSampler([16], rank=0, world_size=ranks, batch_slots=batch_slots)
+def sampler(ranks, batch_slots, **options):
+    """Blocks of 16 slots, or batches of fewer."""
+    options |= {"rank": 0, "world_size": ranks, "batch_slots": batch_slots}
+    return BlockSampler([16, 9, 5], **options)
 
 
 def test_a_folder_refuses_another_config_by_what_differs(folder, config):
@@ -91,7 +92,7 @@ def test_a_folder_refuses_another_config_by_what_differs(folder, config):
     folder.begin(config(), one_rank())
     folder.check_same_config(config("train.workers=5", "dataset.root=/moved"), sampler(1, 64))
     folder.check_same_config(config("train.batch_slots=32"), sampler(2, 32))
-    with pytest.raises(InputError, match=r"on 1 rank; its steps .* set train.batch_slots=32"):
+    with pytest.raises(InputError, match=r"on 1 rank.* set train.batch_slots=32"):
         folder.check_same_config(config(), sampler(2, 64))
     folder.check_same_config(config("run.resume=elastic"), sampler(2, 64))
     with pytest.raises(InputError, match=r": train.lr was 0.0015 and is 0.5;"):
@@ -168,12 +169,51 @@ def refused(ranks, path):
 def test_a_longer_run_is_another_and_says_so(config, tmp_path):
     for epochs, ended in ((2, False), (3, True)):
         cfg = config(f"train.epochs={epochs}")
-        folder = RunFolder.for_job(cfg, 1)
-        sentence = folder.similar_run(cfg, sampler(1, 64))
+        sentence = RunFolder.for_job(cfg, 1).describe_other_epochs(cfg)
         assert ("is the same with train.epochs=2" in sentence) == ended
-        folder.path.mkdir(parents=True)
-        folder.begin(cfg, one_rank())
-        folder.last.touch()
+        begin_on(1, cfg)
+
+
+def begin_on(ranks, cfg):
+    """The folder of a run that has begun on some ranks."""
+    folder = RunFolder.for_job(cfg, ranks)
+    folder.path.mkdir(parents=True, exist_ok=True)
+    folder.begin(cfg, replace(one_rank(), world_size=ranks))
+    folder.last.touch()
+    return folder
+
+
+@pytest.mark.parametrize("packer", ["bload", "bucket", "ragged"])
+@pytest.mark.parametrize("saved", [(2, 2), (3, 1), (4, 3)])
+@pytest.mark.parametrize("here", [(1, 1), (1, 4), (2, 2), (4, 1), (3, 2)])
+def test_advice_on_other_ranks_leads_to_the_same_steps(packer, saved, here):
+    """Ranks and micro-batches of a saved run, and of the command that is to go on with it."""
+    (ranks, micro_batches), (ranks_here, micro_here) = saved, here
+    train = {"batch_slots": 32, "micro_batches": micro_batches}
+    keys = {"batch_slots": 32, "micro_batches": micro_here}
+    for _ in range(3):
+        goes_on = sampler(ranks_here, packer=packer, **keys)
+        if not (advice := advise_on_steps({"ranks": ranks, "train": train}, goes_on)):
+            break
+        assert ("elastic" in advice) == (packer == "bload")  # ragged batches cannot be regrouped
+        if f"start it on {ranks} ranks" in advice:
+            ranks_here = ranks
+        else:
+            keys |= {key: int(n) for key, n in re.findall(r"train\.(\w+)=(\d+)", advice)}
+    assert not advice
+    assert goes_on.definition() == sampler(ranks, packer=packer, **train).definition()
+
+
+def test_a_run_that_moved_to_these_ranks_needs_its_name_alone(config):
+    cfg = config()
+    folder = begin_on(4, cfg)
+    assert begin_on(2, config("run.resume=elastic")).path == folder.path
+    here = RunFolder.for_job(cfg, 2)
+    assert here.path != folder.path
+    words = rf"{folder.path} .* on 2 ranks; to go on with it, set run.name={folder.path.name};"
+    with pytest.raises(InputError, match=words):
+        here.check_other_ranks(cfg, sampler(2, 64))
+    folder.check_same_config(config(f"run.name={folder.path.name}"), sampler(2, 64))
 
 
 def test_an_elastic_run_goes_on_where_one_is_unfinished_on_other_ranks(config, tmp_path):

@@ -12,7 +12,7 @@ import torch
 from datasets.synthetic import World
 from tests.training.jobs import one_rank, take_steps
 from training.build import open_training
-from training.config import compose_job
+from training.compose import compose_job
 from training.data import open_data
 from training.figures import Meter, epoch_figures, summarise
 from training.ranks import Ranks, autocast

@@ -14,7 +14,8 @@ from omegaconf.errors import OmegaConfBaseException
 from bload import PACKERS
 from datasets.build import DATASETS
 from datasets.machine import plain_file
-from training.config import CONFIGS, compose_job
+from training.compose import compose_job
+from training.config import CONFIGS
 from training.figures import summarise
 from training.printing import CONSTRAINTS_IN_WORDS, compare_with_memoryless
 from training.report import charts

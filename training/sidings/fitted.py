@@ -33,7 +33,7 @@ from datasets.action_genome import VideoSource
 from datasets.build import build_source
 from datasets.machine import reading, write_whole
 from training.build import Training, build_execution, build_network, build_training, choose_kernels
-from training.config import TrainJob, compose_job
+from training.config import TrainJob
 from training.folder import read_object
 from training.ranks import Ranks, join_ranks
 from training.step import backward
@@ -131,6 +131,8 @@ def _synchronise(training: Training) -> None:
 
 def main(overrides: Sequence[str]) -> None:
     """Time a network, write its cost for ``loader.cost=fitted``, and print it as numbers."""
+    from training.compose import compose_job  # here, as the GPU benchmark has no Hydra
+
     cfg = compose_job("train", overrides)
     ranks = join_ranks(cfg.train.device, cfg.train.timeout)
     cost = fit(cfg, build_source(cfg.dataset, "train", progress=True), ranks)
