@@ -26,13 +26,8 @@ from bload import InputError
 from datasets.annotations.read import trained_pairs
 from datasets.letterbox import Letterbox
 from datasets.machine import write_whole
+from datasets.scoring import tables
 from datasets.scoring.recall import RecallMeter
-from datasets.scoring.tables import (
-    format_comparison,
-    format_recall,
-    relation_rows,
-    write_relations,
-)
 from models.config import ModelConfig
 from training import jobs
 from training.build import build_inputs, choose_kernels
@@ -76,12 +71,14 @@ def evaluate_all(cfg: EvalJob, ranks: Ranks) -> None:
         is_single = len(paths) == 1
         meter, results[name] = evaluate_one(cfg, path, model, checkpoint, data, ranks, is_single)
         if cfg.relations:
-            rows += relation_rows(meter, str(path))
+            rows += tables.relation_rows(meter, str(path))
     if ranks.is_first:
         if len(paths) > 1:
-            print(format_comparison(results))
+            print(tables.format_comparison(results))
+            for words in {row[1] for figures in results.values() for row in best_rows(figures)[:1]}:
+                print(f"ideal observers: {words}")
         if cfg.relations:
-            write_relations(cfg.relations, rows)
+            tables.write_relations(cfg.relations, rows)
         if cfg.out:
             figures = results if len(paths) > 1 else next(iter(results.values()))
             write_whole(cfg.out, json.dumps(figures, indent=2) + "\n")
@@ -135,9 +132,9 @@ def evaluate_one(
             f"{figures['triplets']:,.0f} relations, {figures['frames_per_second']:,.0f} frames/s"
         )
         if is_single:
-            print("\n" + format_recall(figures))
-        if best := best_rows(figures):
-            print("\n" + tabulate(best, tablefmt="plain", disable_numparse=True))
+            print("\n" + tables.format_recall(figures))
+            if best := best_rows(figures):
+                print("\n" + tabulate(best, tablefmt="plain", disable_numparse=True))
     folder = path.parent / f"pictures_{path.stem}_{source.split}"
     if cfg.pictures_dir:
         folder = Path(cfg.pictures_dir, "" if is_single else short_name(path, cfg.checkpoint))
