@@ -33,11 +33,11 @@ def train(cfg: TrainJob, ranks: "Ranks | None" = None) -> dict[str, Any]:
     Args:
         ranks: of a process that has joined them already.
     """
-    from training.open import find_run, open_run
+    from training.open import open_run, prepare_run
     from training.ranks import join_ranks  # here, as --help needs no torch
 
     ranks = ranks or join_ranks(cfg.train.device, cfg.train.timeout, cfg.train.deterministic)
-    folder, data, summary = find_run(cfg, ranks)
+    folder, data, summary = prepare_run(cfg, ranks)
     if summary is not None:
         return summary
     with open_run(cfg, ranks, folder, data) as run:

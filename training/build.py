@@ -185,13 +185,13 @@ def build_training(
     """
     train = cfg.train
     letterbox = build_letterbox(source, cfg.dataset.augment, train.seed)
-    average = get_ema_multi_avg_fn(train.ema) if train.ema else None
+    average_fn = get_ema_multi_avg_fn(train.ema) if train.ema else None
     training = Training(
         cfg=train,
         ranks=ranks,
         model=model,
         parallel=model,
-        average=AveragedModel(model, multi_avg_fn=average) if average else None,
+        average=AveragedModel(model, multi_avg_fn=average_fn) if average_fn else None,
         criterion=build_criterion(cfg.loss),
         inputs=build_inputs(cfg.model, letterbox, ranks.device, train.bptt),
         optimiser=build_optimiser(

@@ -1,7 +1,7 @@
 """Jobs that Hydra composes from `configs/` and a command line, and the keys in ``--help``.
 
-An unknown key is an error, and so is a value of another type. What the GPU benchmark imports has
-no import of this module at its top, as it runs without Hydra.
+An unknown key is an error, and so is a value of another type. The GPU benchmark runs without Hydra,
+so what it imports must not import this module at its top.
 """
 
 from collections.abc import Sequence

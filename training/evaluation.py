@@ -114,7 +114,7 @@ def measure(
     )
     subset = MEMORY_PART if yardsticks else None
     meter = RecallMeter(iou, subset)
-    training = model.training
+    was_training = model.training
     model.eval()
 
     def count(
@@ -139,7 +139,7 @@ def measure(
                 raise ranks.make_stopped("the beginning of this evaluation")
         if pending:
             pending.result()
-    model.train(training)
+    model.train(was_training)
     return RecallMeter(iou, subset).merge(ranks.gather(meter.state()))
 
 

@@ -80,7 +80,7 @@ def _unpickled(values: dict[str, Any]) -> LoaderConfig:
 def loader_schema(packer: str) -> type[LoaderConfig]:
     """Return the config class of a loader: `LoaderConfig` and the options of its packer."""
     hints = get_type_hints(find_packer(packer).pack)
-    words = {
+    choices = {
         name: ", ".join(option for option in get_args(kind) if isinstance(option, str))
         for name, kind in hints.items()
     }
@@ -88,7 +88,7 @@ def loader_schema(packer: str) -> type[LoaderConfig]:
         (
             name,
             Any if default is None else type(default),
-            key(f"{packer}: {words[name] or 'a number'}", default),
+            key(f"{packer}: {choices.get(name) or 'a number'}", default),
         )
         for name, default in find_packer(packer).options.items()
         if name != "batch_slots"  # in train

@@ -93,7 +93,7 @@ def begin_or_resume(
     return run, remarks
 
 
-def find_run(cfg: TrainJob, ranks: Ranks) -> tuple[RunFolder, Data, dict[str, Any] | None]:
+def prepare_run(cfg: TrainJob, ranks: Ranks) -> tuple[RunFolder, Data, dict[str, Any] | None]:
     """Return the folder of a run, its data, and its summary if nothing is left to do.
 
     Raises:

@@ -51,7 +51,7 @@ def build_optimiser(
 ) -> Optimiser:
     """Build AdamW for everything, or with a `muon_lr` Muon for the matrices of transformer layers.
 
-    The backbone has its own rate; norms, biases and queries are not decayed. Muon's updates are
+    The backbone has its own rate; norms, biases and embeddings are not decayed. Muon's updates are
     scaled to the size of AdamW's, so that its rate is of the same order (arXiv 2502.16982).
     """
     groups: dict[tuple[bool, float, float], list[nn.Parameter]] = {}

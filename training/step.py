@@ -63,7 +63,7 @@ def train_step(
         Its figures, and the row states for the next step.
 
     Raises:
-        InputError: losses or gradients are not finite; weights and optimiser are unchanged.
+        InputError: losses or gradients are not finite; weights and moments are unchanged.
     """
     cfg, ranks = training.cfg, training.ranks
     seed_step(cfg.seed, position, ranks.rank)

@@ -267,6 +267,8 @@ class BlockSampler(Sampler[list[Block]]):
         """
         start = self._schedule_start
         before = Fraction(start.block, self.plan.blocks)
+        if before == 1:  # the end of the epoch was loaded
+            return before
         return before + (1 - before) * Fraction(step - start.step, self.schedule.steps)
 
     @property

@@ -115,7 +115,7 @@ class Schedule:
     def most_segments(self) -> int:
         """Largest number of segments in a micro-batch."""
         segments = np.append(np.diff(self.plan.offsets), 0)[self.block]
-        return int(np.add.reduceat(segments, self.offsets[:-1]).max())
+        return int(np.add.reduceat(segments, self.offsets[:-1]).max(initial=0))
 
     @property
     def has_blocks(self) -> np.ndarray:

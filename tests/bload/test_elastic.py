@@ -161,6 +161,14 @@ def test_a_loader_shows_the_steps_of_each_size(recwarn):
     assert "another size" not in repr(one)
 
 
+def test_the_end_of_an_epoch_is_its_end_on_any_number_of_ranks(recwarn):
+    (two, _), (one,) = samplers(2), samplers(1)
+    one.load_state_dict(two.state_dict(two.steps))
+    assert (one.step, one.steps, one.share_done(one.step)) == (two.steps, two.steps, 1)
+    assert one.schedule.most_segments == 0
+    assert not list(one)
+
+
 @pytest.mark.dist
 def test_distributed_checkpoints_of_four_ranks_are_loaded_by_three(tmp_path):
     seen = []

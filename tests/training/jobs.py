@@ -19,7 +19,7 @@ from training.build import open_training
 from training.compose import compose_job
 from training.config import TrainJob
 from training.data import open_data
-from training.open import find_run, open_run
+from training.open import open_run, prepare_run
 from training.ranks import Ranks
 from training.step import Position, StepFigures, train_step
 
@@ -98,7 +98,7 @@ def assert_same_run(one: Path, other: Path) -> None:
 def open_and_leave(cfg: TrainJob) -> None:
     """Open a run as train.py does, and take no step."""
     ranks = one_rank()
-    folder, data, _ = find_run(cfg, ranks)
+    folder, data, _ = prepare_run(cfg, ranks)
     with open_run(cfg, ranks, folder, data):
         pass
 

@@ -19,14 +19,13 @@ from tests.training.jobs import (
     train_until,
 )
 from tests.training.test_gradients import double_training
-from training import step as engine
 from training.build import open_training
 from training.checkpoint import load_model
 from training.config import SYNC_NAMES
 from training.data import open_data
 from training.folder import run_name
 from training.sidings.sync import SYNCS, is_average_due, trainable_parameters
-from training.step import Position
+from training.step import Position, train_step
 
 SHORT = ("loader=naive", "train.epochs=1", "train.checkpoint_minutes=0", "train.ema=0.5")
 """Four steps, with a checkpoint after two."""
@@ -71,7 +70,7 @@ def average_equal_ranks(ranks, config, sync):
         data = open_data(config, ranks)
         training = open_training(config, ranks, data)
         for step in range(2):
-            engine.train_step(training, batches, Position(0, step, (step + 1) / 9))
+            train_step(training, batches, Position(0, step, (step + 1) / 9))
             if averages:
                 SYNCS[sync](trainable_parameters(training.model), is_due=True)
         found.append([p.detach().clone() for p in training.model.parameters()])
@@ -100,7 +99,7 @@ def step_in_double(ranks, config):
     rate = torch.optim.SGD(training.model.parameters(), lr=0.1)
     rate.param_groups[0]["base_lr"] = 0.1
     training = replace(training, optimiser=rate)
-    engine.train_step(training, batches, Position(0, 0, 1 / 9))
+    train_step(training, batches, Position(0, 0, 1 / 9))
     return {name: p.detach().numpy().copy() for name, p in training.model.named_parameters()}
 
 
@@ -160,7 +159,7 @@ def diverge_on_rank_1(ranks, config):
     norm = torch.tensor(float("nan") if ranks.rank == 1 else 1.0)
     try:
         with mock.patch.object(nn.utils, "clip_grad_norm_", return_value=norm):
-            return engine.train_step(training, batches, Position(0, 0, 1 / 9))[0].norm
+            return train_step(training, batches, Position(0, 0, 1 / 9))[0].norm
     except InputError as error:
         return str(error)
 
@@ -174,7 +173,7 @@ def test_a_rank_that_diverges_does_not_wait_for_those_that_go_on(config, two_ran
 
 def test_one_rank_has_nothing_to_share(config):
     training, batches = double_training(one_rank(), config("train.sync=gossip"))
-    engine.train_step(training, batches, Position(0, 0, 1 / 9))  # without a process group
+    train_step(training, batches, Position(0, 0, 1 / 9))  # without a process group
     assert training.evaluated_model is training.model
 
 
