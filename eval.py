@@ -75,8 +75,9 @@ def evaluate_all(cfg: EvalJob, ranks: Ranks) -> None:
     if ranks.is_first:
         if len(paths) > 1:
             print(tables.format_comparison(results))
-            for words in {row[1] for figures in results.values() for row in best_rows(figures)[:1]}:
-                print(f"ideal observers: {words}")
+            observers = [row for figures in results.values() for row in best_rows(figures)[:1]]
+            for name, words in dict.fromkeys(observers):
+                print(f"{name}: {words}")
         if cfg.relations:
             tables.write_relations(cfg.relations, rows)
         if cfg.out:

@@ -91,8 +91,9 @@ class TooLongError(InputError):
     """Group of the keys in a config, such as ``loader.``."""
 
     def __str__(self) -> str:
-        names = ["split", "carry", "truncate"]
-        names = names[2:] if self.can_carry is None else names if self.can_carry else names[::2]
+        names = ["truncate"]
+        if self.can_carry is not None:
+            names = ["split", "carry", "truncate"] if self.can_carry else ["split", "truncate"]
         quote = "" if self.group else '"'
         ways = [f"{self.group}long={quote}{name}{quote}" for name in names]
         return printable(

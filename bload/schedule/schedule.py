@@ -139,9 +139,11 @@ class Schedule:
     def imbalance(self, cost: Cost = COST_PER_SLOT) -> float:
         """Return the time of an epoch relative to one whose steps are spread evenly over ranks.
 
-        A step lasts as long as its slowest rank.
+        A step lasts as long as its slowest rank. Without steps it is 1.
         """
         loads_SR = self.loads(cost)
+        if not len(loads_SR):
+            return 1.0
         return float(loads_SR.max(axis=1).sum() / loads_SR.mean(axis=1).sum())
 
     @cached_property
