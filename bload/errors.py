@@ -63,7 +63,8 @@ def check_number(
 def check_whole(key: str, value: Any, least: int, most: int = 2**63 - 1) -> int:
     """Return an option if it is a whole number from `least` to `most`, else raise `InputError`."""
     if not hasattr(value, "__index__") or not least <= value <= most:
-        end = f"to {most}" if most < 2**63 - 1 else "on"
+        is_large = hasattr(value, "__index__") and value > most
+        end = f"to {most}" if is_large or most < 2**63 - 1 else "on"
         raise InputError(f"{key} is {value!r}; give a whole number from {least} {end}")
     return index(value)
 
@@ -71,7 +72,11 @@ def check_whole(key: str, value: Any, least: int, most: int = 2**63 - 1) -> int:
 def differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """Return "key was X and is Y" for every key whose values differ, in one string."""
     keys = [key for key in {**now, **was} if was.get(key) != now.get(key)]
-    return "; ".join(f"{key} was {was.get(key)} and is {now.get(key)}" for key in keys)
+    pairs = [(key, was.get(key), now.get(key)) for key in keys]
+    return "; ".join(
+        f"{key} was {a} and is {b}" if str(a) != str(b) else f"{key} was {a!r} and is {b!r}"
+        for key, a, b in pairs
+    )
 
 
 @dataclass(eq=False)

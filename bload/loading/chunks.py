@@ -189,6 +189,7 @@ class ChunkSampler(BlockSampler):
         return ScheduleStart(state["step"], state["first_block"], state["chunk"])
 
     def _steps_of(self, state: dict[str, Any]) -> int:
+        check_whole("chunk", state.get("chunk"), 0, self.chunks)
         return int(state["step"])  # how many there are is not known yet
 
     def definition(self) -> dict[str, Any]:

@@ -24,8 +24,8 @@ from bload.packing.plan import Block, Plan, filler_block, round_up
 from bload.schedule.balance import Last, check_balance, make_schedule
 from bload.schedule.schedule import COST_PER_SLOT, EpochAccount, Schedule
 
-POSITION = {"epoch", "step", "first_step", "first_block", "plan"}
-"""Keys of a saved position."""
+PLACE = ("epoch", "step", "first_step", "first_block")
+"""Keys of a saved position with whole numbers; it also has the definition, ``plan``."""
 ENDED = (
     "this iterator ended when another of the same loader began, or when set_epoch or "
     "load_state_dict moved it; begin a new one, or make a loader for each"
@@ -422,12 +422,15 @@ class BlockSampler(Sampler[list[Block]]):
             InputError: the state belongs to another plan; the message lists the differences. Or
                 its step is beyond the end of its epoch.
         """
-        if not (isinstance(state, dict) and {*state} >= POSITION):
+        is_position = isinstance(state, dict) and isinstance(state.get("plan"), dict)
+        numbers = [state.get(key) for key in PLACE] if is_position else []
+        if not is_position or any(type(n) is not int or n < 0 for n in numbers):
             raise InputError("this is no state_dict of a BlockSampler or BlockLoader")
         saved, definition = as_json_types(state["plan"]), as_json_types(self.definition())
         key = "blocks per step"
         blocks_per_step = saved.get(key)
-        has_other_size = {**definition, key: blocks_per_step} == saved
+        has_other_size = isinstance(blocks_per_step, int)
+        has_other_size &= {**definition, key: blocks_per_step} == saved
         changes = differences(saved, definition)
         if changes and not (has_other_size and self.elastic):
             advice = "restore these settings or start anew"

@@ -92,6 +92,8 @@ class StreamBlocks(IterableDataset[Batch]):
             raise InputError("sequences is a DataLoader, which may divide them; give its data set")
         if callable(sequences) and sharded is not None:
             raise InputError("sharded is for iterables; a function is told its shard, leave it out")
+        if sharded not in (None, True, False):
+            raise InputError(f"sharded is {sharded!r}; give True or False")
         is_list = hasattr(type(sequences), "__getitem__")
         if sharded and is_list and not isinstance(sequences, IterableDataset):
             raise InputError(

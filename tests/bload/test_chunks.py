@@ -156,6 +156,8 @@ def test_a_position_goes_on_with_other_ranks_again_and_again(recwarn):
         samplers(2)[0].load_state_dict(state)
     with pytest.raises(InputError, match=r"chunk was 30 and is 31"):
         samplers(5, chunk=31)[0].load_state_dict(state)
+    with pytest.raises(InputError, match="chunk is 8"):
+        samplers(5)[0].load_state_dict(state | {"chunk": 8})
 
 
 @pytest.mark.parametrize("workers", [0, 2])

@@ -104,6 +104,9 @@ def test_a_position_beyond_the_end_is_refused_and_the_end_itself_is_not():
     loader = loader_of()
     with pytest.raises(InputError, match=f"step 100 of epoch 0, which has {loader.steps} steps"):
         loader.load_state_dict(state | {"step": 100})
+    edited = {**state, "plan": state["plan"] | {"blocks per step": "1"}}
+    with pytest.raises(InputError, match="blocks per step was '1' and is 1; restore"):
+        loader.load_state_dict(edited)
     loader.set_epoch(5)  # nothing was loaded
 
 

@@ -90,7 +90,11 @@ def test_settings_in_numpys_numbers_make_a_position_of_plain_values():
 def test_what_is_no_position_is_refused():
     sampler = BlockSampler(lengths=LENGTHS, packer="bload", batch_slots=26)
     state = sampler.state_dict(1)
-    for broken in ("text", [1], {}, {"epoch": 0, "step": 1, "model": state}):
+    for broken in (
+        *("text", [1], {}, {"epoch": 0, "step": 1, "model": state}),
+        *(state | {"plan": "text"}, state | {"epoch": "0"}, state | {"epoch": 0.5}),
+        *(state | {"step": -3}, state | {"step": float("nan")}, state | {"epoch": True}),
+    ):
         with pytest.raises(InputError, match="no state_dict"):
             sampler.load_state_dict(broken)
 

@@ -349,6 +349,7 @@ def test_what_would_divide_a_stream_twice_is_refused():
         with pytest.raises(InputError, match=words):
             list(StreamLoader(stream, T_MAX, decode=Numbers(), num_workers=2))
     for options, words in (
+        ({"sharded": "no"}, "sharded is 'no'"),
         ({"sharded": True}, "which a range does not"),
         ({"skip": [OSError]}, "skip is .*give an exception"),
     ):
@@ -499,10 +500,33 @@ def test_sequences_in_memory_that_is_used_again_are_copied():
     assert len(rows_of(loader_of(decode=decode))) > 5
 
 
-def test_what_is_no_position_of_a_stream_is_refused():
-    for state in ({}, None, 3, [{"epoch": 0}]):
+def test_edited_positions_of_a_stream_are_refused():
+    loader = loader_of()
+    list(islice(loader, 3))
+    state = loader.state_dict()
+    position = state["positions"][0]
+    for edited in (
+        {"step": -1},
+        {"step": "3"},
+        {"turn": 1},
+        {"positions": []},
+        {"positions": [7]},
+        {"positions": [position | {"read": -1}]},
+        {"positions": [position | {"waiting": [[1, 99]]}]},
+        {"positions": [position | {"waiting": 3}]},
+        {"positions": [position | {"worker": 1}]},
+        {"positions": 3},
+        {"positions": [{}]},
+    ):
+        with pytest.raises(InputError, match="was edited"):
+            loader_of().load_state_dict(state | edited)
+    for broken in (state | {"stream": 3}, {}, None, 3):
         with pytest.raises(InputError, match="no state_dict"):
-            loader_of().load_state_dict(state)
+            loader_of().load_state_dict(broken)
+    beyond = loader_of()
+    beyond.load_state_dict(state | {"positions": [position | {"waiting": [[39, 3]]}]})
+    with pytest.raises(InputError, match="not the one of the saved position"):
+        next(iter(beyond))
 
 
 def kinds_differ(ranks, by):
