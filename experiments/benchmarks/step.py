@@ -1,7 +1,7 @@
-"""A training step of `dds_tiny` by temporal part, and where its time goes.
+"""A training step of `dds_tiny` by temporal part.
 
 The parts take turns. Operator calls are those that reach a kernel or make a view, forward and
-backward. The profile is torch's, which makes small calls dearer than they are.
+backward.
 """
 
 from collections import Counter
@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from statistics import fmean
 from typing import Any
 
-from torch.profiler import ProfilerActivity, profile
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from experiments.benchmarks import Row, Table, make_job
@@ -19,7 +18,7 @@ from models.temporal import TEMPORAL_PARTS
 from training.step import backward
 
 CODE = ("models", "bload/batch/walk.py", "bload/batch/walk_order.py", "training/step.py")
-ROUNDS, STEPS, PROFILED, SHOWN = 6, 5, 20, 12
+ROUNDS, STEPS = 6, 5
 
 
 class CallCounter(TorchDispatchMode):
@@ -35,10 +34,9 @@ class CallCounter(TorchDispatchMode):
 
 
 def measure(quick: bool) -> Iterator[Row]:
-    """Yield rows of steps, and of the profile."""
+    """Yield a row for each number of blocks and temporal part."""
     for blocks in (1,) if quick else (1, 4):
         yield from time_parts(quick, blocks)
-    yield from profile_steps(quick)
 
 
 def time_parts(quick: bool, blocks: int) -> Iterator[Row]:
@@ -61,24 +59,10 @@ def time_parts(quick: bool, blocks: int) -> Iterator[Row]:
         yield row | {"operator calls": counter.calls.total()}
 
 
-def profile_steps(quick: bool) -> Iterator[Row]:
-    """Yield the calls that take the most time by themselves, and all others together."""
-    contender = Contender(make_job(quick))
-    with profile(activities=[ProfilerActivity.CPU]) as profiler:
-        contender.take_steps(1 if quick else PROFILED)
-    calls = sorted(profiler.key_averages(), key=lambda call: -call.self_cpu_time_total)
-    micros = {f"`{call.key}`": call.self_cpu_time_total for call in calls[:SHOWN]}
-    other_micros = sum(call.self_cpu_time_total for call in calls[SHOWN:])
-    micros[f"{len(calls) - SHOWN} others"] = other_micros
-    for name, spent in micros.items():
-        yield {"table": "profile", "calls": name, "share, %": 100 * spent / sum(micros.values())}
-
-
 STEP = {"blocks": ",.0f", "memory": "", "frames/s": ",.0f"}
 STEP |= dict.fromkeys(("of the first", "from", "to"), ".2f")
 TABLES = {
     "steps": Table(
         "Steps on one block or four, by temporal part:", STEP | {"operator calls": ",.0f"}
     ),
-    "profile": Table("Where the time of `dds` goes:", {"calls": "", "share, %": ".1f"}),
 }
