@@ -237,8 +237,9 @@ def main() -> None:
     study.publish("paper_table packing", packing_table(packed), committed=committed)
     tables = [recall_table(runs, title, timed=not committed) for title, runs in parts.items()]
     if committed:
-        tuned = comparisons(read_runs(study.RESULTS / "equal_work"))["equal work"]
-        study.publish("paper_table tuned", recall_table(tuned, "equal work"), committed=True)
+        tuned = comparisons(read_runs(study.RESULTS / "tuned")).items()
+        tuned_tables = [recall_table(runs, title) for title, runs in tuned]
+        study.publish("paper_table tuned", "\n\n".join(tuned_tables), committed=True)
     chart = "![Recall@20 at equal epochs, and at equal work](../charts/paper_table.svg)"
     study.publish("paper_table", "\n\n".join([chart, *tables]), committed=committed)
     if "equal work" in parts:
