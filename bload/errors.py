@@ -103,5 +103,5 @@ class TooLongError(InputError):
         ways = [f"{self.group}long={quote}{name}{quote}" for name in names]
         return printable(
             f"sequence {self.name or self.sequence} has {self.length} frames but {self.group}t_max "
-            f"is {self.t_max}; raise it to {self.longest}, or set {any_of(ways)}"
+            f"is {self.t_max}; raise it to {self.longest}, the longest, or set {any_of(ways)}"
         )

@@ -126,14 +126,29 @@ def to_job(config: Any) -> Any:
 
 def check_keys(config: Any) -> None:
     """Raise `InputError` for a key that nothing reads; Hydra lets ``+`` add one."""
-    names, known = [], []
-    groups = {f"{name}.": part for name, part in config.items() if OmegaConf.is_dict(part)}
-    for prefix, group in {"": config, **groups}.items():
-        if is_dataclass(schema := OmegaConf.get_type(group)):
-            known += [prefix + key.name for key in fields(schema)]
-            names += [f"{prefix}{name}" for name in group]
-    for name in names:
-        if name not in known:
-            same = [key for key in known if key.endswith(f".{name}")]
-            advice = f"; did you mean {same[0]}?" if same else suggest(name, known)
-            raise InputError(f"there is no key {name} (--help lists all){advice}")
+    known = known_keys(config)
+    parts = {f"{name}.": part for name, part in config.items() if OmegaConf.is_dict(part)}
+    for prefix, part in {"": config, **parts}.items():
+        if is_dataclass(OmegaConf.get_type(part)):
+            for name in part:
+                if prefix + name not in known:
+                    raise unknown_key(prefix + name, known)
+
+
+def known_keys(config: Any) -> list[str]:
+    """List the keys of the schemas of a composed config."""
+    parts = {f"{name}.": part for name, part in config.items() if OmegaConf.is_dict(part)}
+    schemas = {prefix: OmegaConf.get_type(part) for prefix, part in {"": config, **parts}.items()}
+    return [
+        prefix + key.name
+        for prefix, schema in schemas.items()
+        if is_dataclass(schema)
+        for key in fields(schema)
+    ]
+
+
+def unknown_key(name: str, known: Sequence[str]) -> InputError:
+    """Return the error of a key that no schema has."""
+    same = [key for key in known if key.endswith(f".{name}")]
+    advice = f"; did you mean {same[0]}?" if same else suggest(name, known)
+    return InputError(f"there is no key {name} (--help lists all){advice}")

@@ -11,13 +11,14 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from hydra.core.hydra_config import HydraConfig
+from hydra.errors import CompactHydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 from tabulate import tabulate
 
 from bload.errors import InputError
-from training.compose import register, to_job
+from training.compose import known_keys, register, to_job, unknown_key
 from training.stopping import AgreedError, Stopped
 
 Row = dict[str, Any]
@@ -85,11 +86,26 @@ def run(main: Callable[[], Any]) -> NoReturn:
         main: the function under ``@hydra.main``.
     """
     register()
-    main()
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # else Hydra prints its errors itself, and exits
+    try:
+        main()
+    except CompactHydraException as error:
+        if os.environ.get("RANK", "0") == "0":
+            print(f"error: {explain(error)}", file=sys.stderr, flush=True)
+        sys.exit(2)
     if len(FINISHED_JOBS) > 1 and os.environ.get("RANK", "0") == "0":
         print(f"\n{table()}", flush=True)
     statuses = {status for _, status, _ in FINISHED_JOBS}
     sys.exit(1 if 1 in statuses else max(statuses, default=0))
+
+
+def explain(error: CompactHydraException) -> str:
+    """Say what Hydra refuses, in its words unless it is a key that no config has."""
+    cause = error.__cause__
+    if isinstance(cause, ConfigAttributeError | ConfigKeyError) and cause.parent_node is not None:
+        known = known_keys(cause.parent_node._get_root())
+        return str(unknown_key(str(cause.full_key), known))
+    return "\n".join(str(part) for part in (error, cause) if part is not None)
 
 
 def table() -> str:

@@ -109,10 +109,12 @@ def prepare_run(cfg: TrainJob, ranks: Ranks) -> tuple[RunFolder, Data, dict[str,
             folder.check_same_config(cfg, data.loader.sampler)
     if not any(ranks.gather(folder.is_finished(cfg.run.resume))):
         return folder, data, None
+    summary = read_object(folder.summary) if folder.summary.exists() else {}
     if ranks.is_first:
-        print(f"{folder.path} had finished before; run.resume=never trains it again.")
+        recall = f" with {100 * summary['with/recall@20']:.2f} % Recall@20" if summary else ""
+        print(f"{folder.path} had finished before{recall}; run.resume=never trains it again.")
     if not ranks.gather((folder.path / PAGE).exists())[0]:  # killed while it was drawn
         with folder.lock(ranks):
             if ranks.is_first:
                 write.write_or_warn(folder.path, ranks.device, data.final.source)
-    return folder, data, read_object(folder.summary) if folder.summary.exists() else {}
+    return folder, data, summary

@@ -43,8 +43,8 @@ def resolve_rank(
             if processes.isdecimal() and int(processes) > 1:
                 raise InputError(
                     f"{name} is {processes} but there is no process group yet; call "
-                    "torch.distributed.init_process_group first, or give rank and world_size; "
-                    "rank=0, world_size=1 if each process is a run of its own"
+                    "torch.distributed.init_process_group first, or give rank=0, world_size=1 "
+                    "if each process is a run of its own or only looks at a batch"
                 )
     if (rank is None) != (world_size is None) and world_size != 1:
         raise InputError(

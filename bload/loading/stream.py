@@ -6,6 +6,7 @@ Sequences are decoded before they enter the window, or, if `length` is known, wh
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from inspect import signature
 from itertools import chain, islice
 from typing import Any
 
@@ -90,6 +91,17 @@ class StreamBlocks(IterableDataset[Batch]):
         check_choice("targets_per", targets_per, ("frame", "sequence"))
         if isinstance(sequences, DataLoader):
             raise InputError("sequences is a DataLoader, which may divide them; give its data set")
+        if callable(sequences):
+            try:
+                signature(sequences).bind(0, 1)
+            except TypeError:
+                raise InputError(
+                    f"sequences takes {signature(sequences)}; it is called as "
+                    "sequences(shard, shards) and returns an iterable over that part. To let the "
+                    "loader divide one stream, give an object whose __iter__ begins it anew"
+                ) from None
+            except ValueError:  # compiled functions may have no signature
+                pass
         if callable(sequences) and sharded is not None:
             raise InputError("sharded is for iterables; a function is told its shard, leave it out")
         if sharded not in (None, True, False):

@@ -63,7 +63,7 @@ def filler_block(t_max: int) -> Block:
     return Block(-1, t_max, nothing, nothing, nothing)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Plan:
     """All blocks of one epoch, in order.
 
@@ -106,6 +106,10 @@ class Plan:
             array.flags.writeable = False
             object.__setattr__(self, name, array)
         self._check()
+
+    def __repr__(self) -> str:
+        of = f"{self.segments:,} segments of {self.sequences:,} sequences"
+        return f"Plan({self.blocks:,} blocks of up to {self.t_max:,} slots, {of})"
 
     def _check(self) -> None:
         segments = len(self.sequence)

@@ -92,7 +92,7 @@ def test_what_does_not_align_is_refused():
         r"block_sizes has 50; give multiples of 8": {"t_max": 96, "block_sizes": [50, 96]},
         r"long=carry cuts sequences; raise t_max": {"t_max": 96, "long": "carry"},
         r"long=split cuts sequences; raise t_max": {"t_max": 96, "long": "split"},
-        't_max is 48; raise it to 96, or set long="truncate"$': {"t_max": 48},
+        't_max is 48; raise it to 96, the longest, or set long="truncate"$': {"t_max": 48},
         "multiple_of is 0": {"multiple_of": 0},
     }.items():
         with pytest.raises(InputError, match=message):

@@ -137,7 +137,11 @@ def test_errors_are_one_line_and_status_2(capsys, lengths, monkeypatch):
         ("table no/such.csv", ["no/such.csv", "csv, tsv, parquet, json, npy or txt"]),
         (
             "table --t-max 93",
-            ["94 frames", "t_max is 93", 'to 94, or set long="split", long="carry" or long="t'],
+            [
+                "94 frames",
+                "t_max is 93",
+                'the longest, or set long="split", long="carry" or long="t',
+            ],
         ),
         ("table --clip 95", ["--clip is 95", "94 frames", "lower it"]),
         ("form config.json", ["pip install transformers"]),

@@ -20,6 +20,7 @@ def test_a_plan_answers_by_hand():
     assert (plan.blocks, plan.segments, plan.sequences, plan.frames) == (2, 3, 3, 9)
     assert (plan.placed, plan.processed, plan.padding, plan.deleted) == (9, 10, 1, 0)
     assert plan.utilisation == 0.9
+    assert repr(plan) == "Plan(2 blocks of up to 5 slots, 3 segments of 3 sequences)"
     assert (plan.lower_bound, plan.lower_bound_padding) == (2, 1)
     assert plan.block_frames.tolist() == [5, 4]
     assert plan.block_of_segment().tolist() == [0, 0, 1]

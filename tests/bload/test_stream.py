@@ -206,6 +206,7 @@ def test_a_worker_refuses_with_the_sentence_alone():
 def test_wrong_options_are_refused_at_once():
     for sequences, options, words in [
         (iter([1]), {}, "can be read only once"),
+        (lambda: iter([1]), {}, r"sequences takes \(\).*__iter__"),
         ([1], {"t_max": 0}, "t_max is 0"),
         ([1], {"t_max": 6.5, "batch_slots": 13}, "t_max is 6.5; give a whole"),
         ([1], {"window": 0}, "window is 0"),

@@ -7,12 +7,14 @@ from dataclasses import asdict, fields
 
 import pytest
 import yaml
+from hydra.errors import CompactHydraException
 
 from bload import PACKERS, InputError
 from datasets.config import SyntheticConfig
 from datasets.synthetic import World
 from models.config import LossConfig, ModelConfig
 from tests.installation import ROOT, run
+from training import jobs
 from training.compose import compose_job
 from training.config import CONFIGS, TrainConfig
 from training.loader_config import loader_schema
@@ -127,6 +129,18 @@ def test_values_out_of_range_are_refused_by_name():
             compose_job("train", line.split())
         assert all(word in str(error.value) for word in words), str(error.value)
     assert compose_job("train", ["loader=sampling", "loader.t_max=22"]).loader.t_max == 22
+
+
+def test_a_mistyped_key_or_choice_is_a_sentence_with_the_right_one():
+    for line, words in (
+        ("loader.tmax=32", "no key loader.tmax .*loader.t_max?"),
+        ("epochs=3", "no key epochs .*train.epochs?"),
+        ("loader=blod", "bload_exact"),
+        ("loader.t_max=many", "'many'.*loader.t_max"),
+    ):
+        with pytest.raises(CompactHydraException) as error:
+            compose_job("train", [line])
+        assert re.search(words, jobs.explain(error.value), re.S)
 
 
 def test_the_docs_quote_values_as_hydra_reads_them():
