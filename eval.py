@@ -54,6 +54,7 @@ def evaluate_all(cfg: EvalJob, ranks: Ranks) -> None:
     with ranks.agree_on_errors():
         paths = find_checkpoints(cfg.checkpoint)
         check_outputs(cfg, len(paths))
+    is_single = len(paths) == 1
     splits: dict[str, Split] = {}
     results: dict[str, dict[str, Any]] = {}
     rows: list[dict[str, object]] = []
@@ -64,16 +65,15 @@ def evaluate_all(cfg: EvalJob, ranks: Ranks) -> None:
                 model, checkpoint = load_model(path, ranks.device)
                 data = find_split(cfg, checkpoint["config"]["dataset"], splits)
         except InputError as error:
-            if len(paths) == 1:
+            if is_single:
                 raise
             results[name] = {"error": str(error)}
             continue
-        is_single = len(paths) == 1
         meter, results[name] = evaluate_one(cfg, path, model, checkpoint, data, ranks, is_single)
         if cfg.relations:
             rows += tables.relation_rows(meter, str(path))
     if ranks.is_first:
-        if len(paths) > 1:
+        if not is_single:
             print(tables.format_comparison(results))
             observers = [row for figures in results.values() for row in best_rows(figures)[:1]]
             for name, words in dict.fromkeys(observers):
@@ -81,7 +81,7 @@ def evaluate_all(cfg: EvalJob, ranks: Ranks) -> None:
         if cfg.relations:
             tables.write_relations(cfg.relations, rows)
         if cfg.out:
-            figures = results if len(paths) > 1 else next(iter(results.values()))
+            figures = next(iter(results.values())) if is_single else results
             write_whole(cfg.out, json.dumps(figures, indent=2) + "\n")
         for file in filter(None, (cfg.out, cfg.relations, cfg.predictions)):
             print(f"written: {file}")

@@ -4,7 +4,7 @@ An unknown key is an error, and so is a value of another type. The GPU benchmark
 so what it imports must not import this module at its top.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
@@ -127,24 +127,24 @@ def to_job(config: Any) -> Any:
 def check_keys(config: Any) -> None:
     """Raise `InputError` for a key that nothing reads; Hydra lets ``+`` add one."""
     known = known_keys(config)
-    parts = {f"{name}.": part for name, part in config.items() if OmegaConf.is_dict(part)}
-    for prefix, part in {"": config, **parts}.items():
-        if is_dataclass(OmegaConf.get_type(part)):
-            for name in part:
-                if prefix + name not in known:
-                    raise unknown_key(prefix + name, known)
+    for prefix, part, _ in find_schemas(config):
+        for name in part:
+            if prefix + name not in known:
+                raise unknown_key(prefix + name, known)
 
 
 def known_keys(config: Any) -> list[str]:
     """List the keys of the schemas of a composed config."""
-    parts = {f"{name}.": part for name, part in config.items() if OmegaConf.is_dict(part)}
-    schemas = {prefix: OmegaConf.get_type(part) for prefix, part in {"": config, **parts}.items()}
-    return [
-        prefix + key.name
-        for prefix, schema in schemas.items()
-        if is_dataclass(schema)
-        for key in fields(schema)
-    ]
+    parts = find_schemas(config)
+    return [prefix + key.name for prefix, _, schema in parts for key in fields(schema)]
+
+
+def find_schemas(config: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the prefix of its keys, the part and its schema, of each part that has one."""
+    for prefix, part in (("", config), *((f"{name}.", part) for name, part in config.items())):
+        schema = OmegaConf.get_type(part) if OmegaConf.is_dict(part) else None
+        if is_dataclass(schema):
+            yield prefix, part, schema
 
 
 def unknown_key(name: str, known: Sequence[str]) -> InputError:

@@ -147,9 +147,9 @@ class Run:
         Raises:
             Stopped: a rank was asked to stop; the run is saved.
         """
-        save, stop = self.ranks.agree_on_flags(self.is_save_due, self.ranks.stop.signal_number > 0)
         if self.is_last_step:
             return
+        save, stop = self.ranks.agree_on_flags(self.is_save_due, self.ranks.stop.signal_number > 0)
         if save or stop or self.is_evaluation_due:
             self.progress.epoch_sums = self.ranks.gather(self.meter.sums())
             self.progress.row_states = self.ranks.gather(pack_row_states(self.row_states))
