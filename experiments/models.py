@@ -26,7 +26,7 @@ from typing import Any
 import pandas as pd
 import torch
 from tabulate import tabulate
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from bload import find_form
@@ -54,8 +54,6 @@ SEARCH: Any = sys.modules[find_form.__module__]
 ATTENTIONS = ("sdpa", "eager", "flash_attention_2", "kernels")
 """Attention of the model; "kernels" is the default one, with the kernels of other layers."""
 UNTRIED = "untried here"
-STATES = re.compile("Mamba|Recurrent|Rwkv|LSTM|Lightning|Delta|KDA")
-"""Layers with a state, by the names of their classes."""
 CONFIGS: dict[str, dict[str, Any]] = {
     "bamba": {"attn_layer_indices": [1], "num_hidden_layers": 2},
     "granitemoehybrid": {"layer_types": ["mamba", "attention"] * 16},
@@ -207,7 +205,7 @@ def measure(only: list[str]) -> None:
             continue
         rows.append(row | cells)
         with FILE.open("w", newline="") as file:
-            writer = csv.DictWriter(file, [*row, "cause", "refusal", *FORMS])
+            writer = csv.DictWriter(file, [*row, "refusal", *FORMS])
             writer.writeheader()
             writer.writerows(sorted(rows, key=lambda row: (row["architecture"], row["attention"])))
         print(*rows[-1].values(), flush=True)
@@ -245,7 +243,7 @@ def try_forms(name: str, kind: str, attention: str) -> dict[str, str]:
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
     cells = (result(reason) for reason in form.trials.values())
-    return {"cause": cause(large)} | dict(zip(FORMS, cells, strict=True))
+    return dict(zip(FORMS, cells, strict=True))
 
 
 def result(reason: str) -> str:
@@ -254,36 +252,16 @@ def result(reason: str) -> str:
     return size[1] if size else reason.split(",")[0].split(":")[0] or "yes"
 
 
-def cause(model: nn.Module) -> str:
-    """Return what in the source of a model makes the texts of a row mix, if anything does."""
-    kinds = {type(part).__name__ for part in model.modules()}
-    convolutions = [part for part in model.modules() if isinstance(part, nn.Conv1d)]
-    if any(part.kernel_size[0] > 1 for part in convolutions) or STATES.search(" ".join(kinds)):
-        return "states or convolutions run on"
-    if "Fourier" in " ".join(kinds):
-        return "a Fourier transform over all slots"
-    source = inspect.getsource(sys.modules[type(model).__module__])
-    given = re.findall(r"create_\w*causal_mask\((?!\*)(.*?)\)", source, re.DOTALL)
-    given += re.findall(r"mask_kwargs = {(.*?)}", source, re.DOTALL)
-    if type(model).__name__.endswith("MaskedLM"):
-        return "the mask is made from attention_mask alone"
-    if any("position_ids" not in arguments for arguments in given):
-        return "the causal mask is made without position_ids"
-    return "" if given else "has a mask of its own, made without position_ids"
-
-
 def page() -> str:
     """Return the table of docs/models.md, a row per answer, and how many models it holds."""
     rows = pd.read_csv(FILE, dtype=str, keep_default_na=False)
     holds = rows[[*FORMS]] == "yes"
     rows["form"] = holds.idxmax(axis=1).where(holds.any(axis=1), "")
     tried = rows[rows["refusal"] == ""]
-    causes = (
-        tried[tried["attention"].isin(["sdpa", "eager"])].groupby("architecture")["cause"].first()
-    )
+    names = sorted({*tried.loc[tried["attention"].isin(["sdpa", "eager"]), "architecture"]})
     forms = rows.pivot(index="architecture", columns="attention", values="form")
     answers: dict[tuple[str, ...], list[str]] = {}
-    for name, cause in causes.items():
+    for name in names:
         sdpa, eager, flash, kernels = forms.loc[name, [*ATTENTIONS]].fillna("")
         cpu = sdpa or eager or "one text at a time"
         if sdpa and eager not in ("", sdpa):
@@ -291,19 +269,18 @@ def page() -> str:
         gpu = next((form for form in FORMS[:4] if form in (flash, kernels) and form != sdpa), "")
         if pd.isna(forms.loc[name, "flash_attention_2"]):
             gpu = "not measured"
-        why = "" if cpu == FORMS[0] else cause or "not found"
-        answers.setdefault((cpu, gpu, why), []).append(name)
+        answers.setdefault((cpu, gpu), []).append(name)
     cells = [
-        [len(names), ", ".join(names), *answer]
-        for answer, names in sorted(answers.items(), key=lambda item: -len(item[1]))
+        [len(alike), ", ".join(alike), *answer]
+        for answer, alike in sorted(answers.items(), key=lambda item: -len(item[1]))
     ]
-    heads = ["", "models", "on a CPU", "on a GPU", "why `rows=True` mixes texts"]
+    heads = ["", "models", "on a CPU", "on a GPU"]
     count = int((tried[[*FORMS]] != UNTRIED).sum().sum())
     versions = ("transformers " + rows["transformers"] + ", torch " + rows["torch"]).unique()
-    refused = sorted({*rows.loc[rows["attention"] == "eager", "architecture"]} - {*causes.index})
+    refused = sorted({*rows.loc[rows["attention"] == "eager", "architecture"]} - {*names})
     return "\n\n".join(
         [
-            f"{len(causes)} architectures; {count:,} forms were tried, with {'; '.join(versions)}:",
+            f"{len(names)} architectures; {count:,} forms were tried, with {'; '.join(versions)}:",
             tabulate(cells, heads, "pipe"),
             f"No small model can be made of {len(refused)} architectures "
             f"([reasons](../results/models.csv)): {', '.join(refused)}.",
