@@ -210,8 +210,9 @@ def draw(panels: dict[str, pd.DataFrame], folder: Path, figure: Figure) -> None:
             axis.plot(x, y.mean(), look, ms=4, color=colour, label=label_of(name))
             axis.fill_between(x, y.min(), y.max(), color=colour, alpha=0.15, lw=0)
             if name == "naive" and unit != "epoch":
-                words = f"naive, {len(x)} epoch" + "s" * (len(x) > 1)
-                axis.text(x.iloc[-1], y.mean().iloc[-1] + 4, words, color=colour, ha="right")
+                words = f"{len(x)} epoch" + "s" * (len(x) > 1)
+                below = y.mean().iloc[-1] - 4
+                axis.text(x.iloc[-1], below, words, color=colour, ha="center", va="top")
         axis.set(xlabel=unit, title=title, ylim=(0, None))
         axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))
 

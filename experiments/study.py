@@ -59,9 +59,13 @@ def save_chart(path: Path, title: str, draw: Callable[[Figure], None], height: f
         figure = Figure((WIDTH, height), layout="constrained")
         figure.suptitle(title, x=0.01, ha="left", fontweight="bold", fontsize=10.5)
         draw(figure)
-        handles, labels = figure.axes[0].get_legend_handles_labels()
-        if labels:
-            figure.legend(handles, labels, loc="outside lower left", ncols=2, borderaxespad=0)
+        handles: dict[str, Any] = {}
+        for axis in figure.axes:
+            for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
+                handles.setdefault(label, handle)
+        if handles:
+            lines, labels = [*handles.values()], [*handles]
+            figure.legend(lines, labels, loc="outside lower left", ncols=2, borderaxespad=0)
         figure.savefig(path, format="svg", metadata={"Date": None})
 
 

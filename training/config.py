@@ -5,8 +5,8 @@ A key without a default is in `configs/`, where files may also set the others.
 A key with the metadata ``"defining": False`` does not change what is trained: it is not part of a
 run's name, and may differ when the run resumes. A new key at its default leaves names as they are.
 The keys of the groups `dataset`, `model` and `loss` are in datasets/config.py and
-models/config.py; those of a loader are in
-training/loader_config.py and the options of its packer.
+models/config.py; those of a loader are in training/loader_config.py, and are the options of its
+packer.
 """
 
 import re

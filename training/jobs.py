@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import CompactHydraException
+from hydra.types import RunMode
 from omegaconf import DictConfig
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 from tabulate import tabulate
@@ -34,9 +35,12 @@ def one_job(task: Callable[[Any], Row | None]) -> Callable[[DictConfig], None]:
 
     @functools.wraps(task)
     def job(config: DictConfig) -> None:
-        overrides, rank = " ".join(HydraConfig.get().overrides.task), os.environ.get("RANK", "0")
+        hydra = HydraConfig.get()
+        overrides, rank = " ".join(hydra.overrides.task), os.environ.get("RANK", "0")
         is_distributed = int(os.environ.get("WORLD_SIZE", "1")) > 1
         context = f"in {overrides or 'a run of the defaults'}"
+        # A launcher plugin runs jobs elsewhere, so it has to see their errors itself.
+        by_plugin = hydra.mode == RunMode.MULTIRUN and "basic" not in hydra.launcher._target_
         status, figures = 0, None
         try:
             figures = task(as_dataclass(config))
@@ -45,6 +49,8 @@ def one_job(task: Callable[[Any], Row | None]) -> Callable[[DictConfig], None]:
                 print(f"\n{stopped.sentence}", file=sys.stderr, flush=True)
             raise
         except Exception as error:
+            if by_plugin:
+                raise
             agreed = isinstance(error, AgreedError)
             if isinstance(error, InputError):
                 status, figures = 2, {"error": str(error)}

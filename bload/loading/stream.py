@@ -92,6 +92,10 @@ class StreamBlocks(IterableDataset[Batch]):
         if isinstance(sequences, DataLoader):
             raise InputError("sequences is a DataLoader, which may divide them; give its data set")
         if callable(sequences):
+            if sharded is not None:
+                raise InputError(
+                    "sharded is for iterables; a function is told its shard, leave it out"
+                )
             try:
                 signature(sequences).bind(0, 1)
             except TypeError:
@@ -102,8 +106,6 @@ class StreamBlocks(IterableDataset[Batch]):
                 ) from None
             except ValueError:  # compiled functions may have no signature
                 pass
-        if callable(sequences) and sharded is not None:
-            raise InputError("sharded is for iterables; a function is told its shard, leave it out")
         if sharded not in (None, True, False):
             raise InputError(f"sharded is {sharded!r}; give True or False")
         is_list = hasattr(type(sequences), "__getitem__")

@@ -108,8 +108,10 @@ class Plan:
         self._check()
 
     def __repr__(self) -> str:
-        of = f"{self.segments:,} segments of {self.sequences:,} sequences"
-        return f"Plan({self.blocks:,} blocks of up to {self.t_max:,} slots, {of})"
+        return (
+            f"Plan({self.blocks:,} blocks of up to {self.t_max:,} slots, "
+            f"{self.segments:,} segments of {self.sequences:,} sequences)"
+        )
 
     def _check(self) -> None:
         segments = len(self.sequence)
