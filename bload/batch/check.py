@@ -16,7 +16,10 @@ from bload.batch.segments import Segments
 from bload.batch.trees import map_tensors
 from bload.errors import InputError
 
-MIXED = ": the model does not keep them apart, see docs/boundaries.md"
+MIXED = (
+    ": the model does not keep them apart; give it their boundaries, such as "
+    "batch.attention_mask() or batch.segment_position_BT (docs/boundaries.md)"
+)
 
 
 class _Change(NamedTuple):
@@ -248,8 +251,8 @@ class _Check:
                 weight, size = 0, float(_difference(outputs, expected).max()) / self.spread
                 message = (
                     f"{self.names[index]} has other outputs in its block than alone, by {size:.2g} "
-                    "of its spread: its position, its mask or its state is not its own, see "
-                    "docs/boundaries.md"
+                    "of its spread: its position, its mask or its state is not its own; see "
+                    "batch.segment_position_BT and batch.attention_mask() (docs/boundaries.md)"
                 )
             self.changes.append(_Change(weight, size, self.rerun_tolerance, message))
 
