@@ -206,6 +206,8 @@ def _form(args: argparse.Namespace) -> None:
         import transformers
     except ImportError as error:
         raise InputError(f"{error}; bload form needs pip install transformers") from error
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
     from bload.batch.forms import find_form
 
     if not Path(args.config).exists():
@@ -215,7 +217,8 @@ def _form(args: argparse.Namespace) -> None:
         config = transformers.AutoConfig.from_pretrained(
             args.config, local_files_only=True, trust_remote_code=False
         )
-        names = config.architectures or [type(config).__name__.replace("Config", "ForCausalLM")]
+        causal = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(config.model_type, type(config).__name__)
+        names = config.architectures or [causal]
         if not hasattr(transformers, names[0]):
             raise InputError(
                 f"transformers has no {names[0]}; name the class of the model in {args.config}, "

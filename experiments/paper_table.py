@@ -233,7 +233,7 @@ def main() -> None:
         budget = find_budget(work)
         naive = work[(work[LOADER] == "naive") & (work["train.slots"] == budget)].slots.mean()
         first += f"\n\nEqual work is {budget:,.0f} slots, rounded to whole epochs. "
-        first += f"`naive` trains {naive:,.0f} slots."
+        first += f"`naive` takes {naive:,.0f}: one whole epoch."
     study.publish("paper_table", first, committed=committed, document=study.README)
     study.publish("paper_table packing", packing_table(packed), committed=committed)
     tables = [recall_table(runs, title, timed=not committed) for title, runs in parts.items()]

@@ -128,7 +128,10 @@ def checkpoint_file(path: Path | str) -> Path:
     if path.is_dir():
         path = path / LAST
     if not path.is_file():
-        raise InputError(f"there is no checkpoint {path}; give a .pt file or the folder of a run")
+        raise InputError(
+            f"there is no checkpoint {path}; give a .pt file or the folder of a run; run.resume "
+            "also takes auto, elastic and never"
+        )
     return path
 
 

@@ -106,7 +106,8 @@ def explain(error: CompactHydraException) -> str:
     if isinstance(cause, ConfigAttributeError | ConfigKeyError) and cause.parent_node is not None:
         known = known_keys(cause.parent_node._get_root())
         return str(unknown_key(str(cause.full_key), known))
-    return "\n".join(str(part) for part in (error, cause) if part is not None)
+    parts = [str(part).partition("\n    full_key")[0] for part in (error, cause) if part]
+    return "\n".join(parts)
 
 
 def table() -> str:

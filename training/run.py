@@ -184,6 +184,9 @@ class Run:
         if not step:  # the end of the epoch before
             epoch, step = epoch - 1, progress.epochs[-1]["steps"]
         self.tracker.log("eval", epoch + 1, step, {"after": self.epochs_done, **figures})
+        if self.ranks.is_first:
+            place = f"epoch {epoch + 1:>3}/{self.epochs}  step {step}"
+            tqdm.write(f"{place}  validation Recall@20 {100 * progress.recall:.2f} %")
         if progress.best is None or progress.recall > progress.best:
             progress.best = progress.recall
             self.save(self.folder.best)

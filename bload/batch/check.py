@@ -17,8 +17,8 @@ from bload.batch.trees import map_tensors
 from bload.errors import InputError
 
 MIXED = (
-    ": the model does not keep them apart; give it their boundaries, such as "
-    "batch.attention_mask() or batch.segment_position_BT (docs/boundaries.md)"
+    ": the model does not keep them apart; give it their boundaries, such as batch.to_packed for "
+    "an LSTM or batch.attention_mask() (docs/boundaries.md)"
 )
 
 
@@ -72,6 +72,8 @@ def check_boundaries(
     Raises:
         InputError: a change is above its tolerance; the message names it.
     """
+    if not isinstance(batch, Batch):
+        raise InputError(f"{type(batch).__name__} is no batch; give next(iter(loader))")
     is_layer = type(run).__module__.startswith("torch.nn.modules.")
     if is_layer and not isinstance(run, nn.Sequential):
         raise InputError(

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
 import torch.distributed as dist
 from torch.utils.data import DataLoader
 
@@ -115,6 +116,8 @@ class BlockLoader:
             timeout=timeout,
             worker_init_fn=worker_init_fn,
             persistent_workers=num_workers > 0,
+            # for seeds of workers; a pass does not change the random state of training
+            generator=torch.Generator().manual_seed(torch.initial_seed()),
         )
         self._carried: Any = None
         self._loaded: Any = None

@@ -401,8 +401,8 @@ class BlockSampler(Sampler[list[Block]]):
         before, now = state["plan"]["blocks per step"], self.blocks_per_step
         if before != now and self.rank == 0:
             warnings.warn(
-                f"epoch {self.epoch} goes on after step {self.step} with {now} blocks per step "
-                f"instead of {before}; its steps differ from those of an undisturbed run",
+                f"epoch {self.epoch} goes on after step {self.step} with {plural(now, 'block')} "
+                f"per step instead of {before}; its steps differ from those of an undisturbed run",
                 stacklevel=2,
             )
 

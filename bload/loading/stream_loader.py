@@ -100,6 +100,8 @@ class StreamLoader:
             multiprocessing_context=multiprocessing_context,
             timeout=timeout,
             worker_init_fn=worker_init_fn,
+            # as in `BlockLoader`
+            generator=torch.Generator().manual_seed(torch.initial_seed()),
         )
         self.step = 0
         """Batches yielded since the beginning of the stream."""

@@ -214,6 +214,8 @@ def test_nan_on_padding_does_not_count_and_a_tolerance_of_zero_is_one(batch):
 
 
 def test_a_module_of_torch_itself_is_refused_with_what_to_give(batch):
+    with pytest.raises(InputError, match="Tensor is no batch; give next"):
+        check_boundaries(nn.Conv1d(4, 4, 3), batch.inputs_BT)
     with pytest.raises(InputError, match=r"a GRU does not take a batch; .*batch\.to_packed"):
         check_boundaries(GRU, batch)
     with pytest.raises(InputError, match="a Linear does not take a batch"):

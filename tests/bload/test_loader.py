@@ -7,7 +7,15 @@ from math import prod
 import pytest
 import torch
 
-from bload import PACKERS, BlockLoader, InputError, action_genome_lengths, make_plan, make_schedule
+from bload import (
+    PACKERS,
+    BlockLoader,
+    InputError,
+    StreamLoader,
+    action_genome_lengths,
+    make_plan,
+    make_schedule,
+)
 from bload.packing.packers import find_packer
 from tests.bload.conftest import rows_of
 
@@ -111,6 +119,15 @@ def test_a_loader_follows_its_own_settings_and_no_global_seed(loader, small_leng
     assert (len(list(fill)), len(list(drop))) == (len(fill), len(fill) - 1)
     with pytest.raises(InputError, match="sequence v0 "):
         loader(t_max=5, names=[f"v{i}" for i in range(40)])
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_pass_leaves_the_random_state_of_training_alone(workers, loader):
+    streams = StreamLoader(range(1, 4), 4, decode=torch.ones, num_workers=workers)
+    before = torch.get_rng_state()  # what dropout draws, also after a resume
+    for batches in (loader(num_workers=workers), streams):
+        assert len([*batches])
+        assert torch.equal(torch.get_rng_state(), before), batches
 
 
 @pytest.mark.parametrize("packer", PACKERS)

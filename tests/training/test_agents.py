@@ -125,6 +125,6 @@ def test_an_agent_goes_on_alone_when_the_other_is_lost_for_good(launch, tmp_path
     statuses = launch(folder, 2, *wrapped, "1", "agent", example, nodes="1:2")
     assert statuses == [0, -signal.SIGKILL]
     said = (folder / "agent0.log").read_text()
-    assert "epoch 0 goes on after step 4 with 1 blocks per step instead of 2" in said
+    assert "epoch 0 goes on after step 4 with 1 block per step instead of 2" in said
     position = torch.load(folder / "ddp.pt")["loader"]
     assert (position["epoch"], position["plan"]["blocks per step"]) == (7, 1)

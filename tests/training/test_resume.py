@@ -113,8 +113,9 @@ def test_resume_never_trains_anew(config, tmp_path):
     assert metrics(folder) == lines
 
 
-def test_a_run_trained_from_a_checkpoint_is_not_finished_until_it_ends(config, tmp_path):
+def test_a_run_trained_from_a_checkpoint_is_not_finished_until_it_ends(config, tmp_path, capsys):
     train.train(config("train.eval_every=1"), one_rank())
+    assert "  validation Recall@20 " in capsys.readouterr().out
     folder = only_run(tmp_path / "runs")
     again = config("train.eval_every=1", f"run.resume={folder / 'best.pt'}")
     train_until(one_rank(), again, (1, 1))

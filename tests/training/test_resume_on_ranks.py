@@ -89,7 +89,7 @@ def test_a_run_goes_on_in_its_folder_on_two_one_and_three_ranks(
     """Eight videos in blocks of their own: two steps of 2, three of 1, and the last block of 3."""
     cfg = config(*OFTEN, "loader=naive", "run.resume=elastic")
     trained = two_ranks.run(train_and_record, cfg, (0, 2))
-    with pytest.warns(UserWarning, match="step 2 with 1 blocks per step instead of 2"):
+    with pytest.warns(UserWarning, match="step 2 with 1 block per step instead of 2"):
         trained.append(train_and_record(one_rank(), cfg, (0, 4)))
     trained.append(train_and_record(one_rank(), cfg, (0, 5)))  # the same command again
     trained += three_ranks.run(train_and_record, cfg, None)
