@@ -136,7 +136,7 @@ def test_a_mistyped_key_or_choice_is_a_sentence_with_the_right_one():
         ("loader.tmax=32", "no key loader.tmax .*loader.t_max?"),
         ("epochs=3", "no key epochs .*train.epochs?"),
         ("loader=blod", "bload_exact"),
-        ("loader.t_max=many", "'many'.*loader.t_max"),
+        ("loader.t_max=many", "loader.t_max=many.*'many'"),
     ):
         with pytest.raises(CompactHydraException) as error:
             compose_job("train", [line])
