@@ -217,7 +217,8 @@ def _form(args: argparse.Namespace) -> None:
         config = transformers.AutoConfig.from_pretrained(
             args.config, local_files_only=True, trust_remote_code=False
         )
-        causal = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(config.model_type, type(config).__name__)
+        causal = type(config).__name__.replace("Config", "ForCausalLM")  # or another name
+        causal = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(config.model_type, causal)
         names = config.architectures or [causal]
         if not hasattr(transformers, names[0]):
             raise InputError(

@@ -75,6 +75,8 @@ with tempfile.TemporaryDirectory() as folder:
         assert main(["form", f"{folder}/config.json"]) == 0
     assert printed.getvalue().startswith(FORMS["OPTForCausalLM"][0])
     assert main(["form", f"{folder}/nothing.json"]) == 2
+    transformers.GPT2Config(n_layer=1).save_pretrained(folder)  # names no class
+    assert main(["form", folder]) == 0
     transformers.AlbertConfig().save_pretrained(folder)  # names no class, and has no ...ForCausalLM
     with contextlib.redirect_stderr(io.StringIO()) as said:
         assert main(["form", folder]) == 2
