@@ -25,6 +25,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from bload import Batch, BlockLoader, SequenceSource, from_dataset
 from experiments.interleaved import on_ranks
+from experiments.intervals import student
 from experiments.study import markdown, report_rows
 from training.ranks import Ranks
 from training.sidings.sync import SYNCS, is_average_due, mean_weights, trainable_parameters
@@ -161,19 +162,22 @@ def bytes_written() -> int:
 
 
 def tables(rows: pd.DataFrame) -> str:
-    """Tabulate means over seeds; `sd` is that of the last loss minus allreduce's, seed by seed."""
+    """Tabulate means over seeds, and losses minus allreduce's, seed by seed."""
     keys = ["ranks", "data", "seed"]
-    base = rows[rows.sync == "allreduce"].set_index(keys).loss_100
-    rows = rows.assign(less=rows.loss_100 - rows[keys].join(base, on=keys).loss_100)
+    base = rows[rows.sync == "allreduce"].set_index(keys)
     cells = []
     for (ranks, data, sync), runs in rows.groupby(["ranks", "data", "sync"], sort=False):
         mean = runs.mean(numeric_only=True)
         cells.append([data, sync, ranks, f"{mean.steps:.0f}", f"{mean.bytes_per_step / 1024:.1f}"])
         losses = (mean[key] for key in ("loss_25", "loss_50", "loss_100", "own_loss"))
-        cells[-1] += [*map("{:.3f}".format, losses), f"{mean.less:+.3f}", f"{runs.less.std():.3f}"]
+        cells[-1] += map("{:.3f}".format, losses)
+        for key in ("loss_25", "loss_100"):
+            less = runs[key] - runs[keys].join(base[key], on=keys)[key]
+            cells[-1].append("" if sync == "allreduce" else student(less).text(3, sign=True))
     heads = ["data", "`train.sync`", "ranks", "steps", "KiB per rank and step"]
     heads += ["loss at a quarter", "loss at half", "loss at the end", "loss of ranks' own weights"]
-    return markdown(cells, [*heads, "minus `allreduce`", "sd"], words=2)
+    heads += ["at a quarter, minus `allreduce`", "at the end, minus `allreduce`"]
+    return markdown(cells, heads, words=2)
 
 
 if __name__ == "__main__":

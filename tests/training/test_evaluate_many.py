@@ -95,6 +95,7 @@ def test_a_folder_of_runs_gives_a_line_each_and_reads_equal_data_once(
     assert one[1:] == two[1:]
     figures = json.loads(out.read_text())
     assert figures["one"]["with/recall@100"] == figures["two"]["with/recall@100"]
+    assert figures["one"]["unseen_triplets"] > 0
     with relations.open(newline="") as file:
         named = {row["checkpoint"] for row in csv.DictReader(file)}
     assert named == {str(tmp_path / name / "last.pt") for name in ("one", "two")}
