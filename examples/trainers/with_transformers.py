@@ -1,10 +1,9 @@
 """Run ``torchrun --nproc_per_node=2 examples/trainers/with_transformers.py``, or go on."""
 
-import json
 import random
-from pathlib import Path
 
-from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainerCallback, TrainingArguments
+from torch.utils.data import DataLoader
+from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments
 from transformers.trainer_utils import get_last_checkpoint, set_seed
 
 from bload import BlockLoader, check_boundaries, from_dataset
@@ -20,13 +19,12 @@ class BlockTrainer(Trainer):
         lengths = [len(item["input_ids"]) for item in data]
         source = from_dataset(data, lengths, inputs="input_ids", targets=labels)
         options |= {"t_max": self.t_max, "batch_slots": self.batch_slots, "seed": self.args.seed}
-        return Blocks(BlockLoader(source, **options))
+        loader = BlockLoader(source, **options)
+        return Blocks(loader, num_workers=self.args.dataloader_num_workers)
 
     def get_train_dataloader(self):
         # a step takes what is accumulated, so `Trainer` divides its loss by the right number
-        made = self.blocks(self.train_dataset, micro_batches=self.args.gradient_accumulation_steps)
-        self.add_callback(Position(made.loader))
-        return made
+        return self.blocks(self.train_dataset, micro_batches=self.args.gradient_accumulation_steps)
 
     def get_eval_dataloader(self, eval_dataset=None):
         data = self.eval_dataset if eval_dataset is None else eval_dataset
@@ -36,38 +34,20 @@ class BlockTrainer(Trainer):
         return self.blocks(test_dataset)
 
 
-class Blocks:
-    """A `BlockLoader` where `Trainer` expects a `DataLoader`."""
+class Blocks(DataLoader):
+    """The batches of a `BlockLoader` as dicts, of which `Trainer` skips the first to resume."""
 
-    def __init__(self, loader, rows=True):
+    def __init__(self, loader, rows=True, **options):
         self.loader, self.rows = loader, rows  # one row, with flash_attn=True, for flash attention
+        options |= {"batch_sampler": loader.sampler, "collate_fn": self.collate}
+        super().__init__(loader.data.dataset, **options)
 
-    def __len__(self):
-        return len(self.loader)
+    def collate(self, blocks):
+        batch = self.loader.data.collate_fn(blocks)
+        return batch.transformers(rows=self.rows)
 
     def set_epoch(self, epoch):
         self.loader.set_epoch(epoch)
-
-    def __iter__(self):
-        return (batch.transformers(rows=self.rows) for batch in self.loader)
-
-
-class Position(TrainerCallback):
-    """Keeps the position of the blocks beside each checkpoint."""
-
-    def __init__(self, loader):
-        self.loader = loader
-
-    def path(self, args, state):
-        return Path(args.output_dir, f"checkpoint-{state.global_step}", "blocks.json")
-
-    def on_save(self, args, state, control, **kwargs):
-        if state.is_world_process_zero:
-            self.path(args, state).write_text(json.dumps(self.loader.state_dict()))
-
-    def on_train_begin(self, args, state, control, **kwargs):
-        if state.global_step:
-            self.loader.load_state_dict(json.loads(self.path(args, state).read_text()))
 
 
 def texts(count, seed):
@@ -85,7 +65,6 @@ def make_trainer(folder, **options):
         num_train_epochs=4,
         learning_rate=1e-3,
         save_steps=4,
-        ignore_data_skip=True,  # the loader knows its position
         use_cpu=True,  # leave it out on GPUs
         **options,
     )

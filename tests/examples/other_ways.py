@@ -10,6 +10,7 @@ import torch
 from accelerate import Accelerator
 from lightning.fabric import Fabric
 from torch.nn.functional import cross_entropy
+from torchmetrics import MeanMetric
 
 from bload import mean_loss
 
@@ -21,6 +22,10 @@ Example = runpy.run_path(str(FOLDER / "with_lightning.py"))["Module"]
 class Module(Example):
     sanity = ()
 
+    def __init__(self):
+        super().__init__()
+        self.mean_length = MeanMetric()
+
     def test_dataloader(self):
         return self.val_dataloader()
 
@@ -30,6 +35,9 @@ class Module(Example):
         if self.trainer.sanity_checking:
             self.sanity += (batch.sequence_BT.tolist(),)
         super().validation_step(batch)
+        if len(batch.segments):
+            self.mean_length.update(batch.segments.length_S)
+        self.log("mean_length", self.mean_length, batch_size=1)
 
     test_step = Example.validation_step
 
@@ -61,6 +69,8 @@ def in_lightning() -> None:
     found = [float(fit.callback_metrics["val_loss"])]
     found += [way(module)[0]["val_loss"] for way in (fit.validate, fit.test)]
     assert all(abs(one - expected) < 1e-5 for one in found), (found, expected)
+    lengths = Example().val_dataloader().sampler.lengths  # 23 sequences: no equal shares
+    assert abs(fit.validate(module)[0]["mean_length"] - lengths.mean()) < 1e-5
     first = [batch.sequence_BT.tolist() for batch in module.val_dataloader()][:2]
     assert list(module.sanity) == first  # the first two batches; validation then begins anew
     assert sum(segments for *_, segments in fit.predict(module)) > 0

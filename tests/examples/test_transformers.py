@@ -27,17 +27,17 @@ def test_fourteen_architectures_are_called_in_the_form_that_each_obeys(environme
 
 @pytest.mark.slow
 @pytest.mark.dist
-def test_two_ranks_equal_one_that_accumulates_and_a_killed_run_goes_on(environment, tmp_path):
+def test_two_ranks_equal_one_that_accumulates_more_and_a_killed_run_goes_on(environment, tmp_path):
     def train(ranks, folder, *arguments, fails=False):
         command = *torchrun(ranks), HERE / "trained_by_transformers.py", tmp_path / folder
         environment.run(*command, *arguments, cwd=tmp_path, fails=fails)
 
-    train(1, "one", "2")
-    train(2, "two", "1")
-    train(2, "killed", "1", "27", fails=True)
-    train(2, "killed", "1")
+    train(1, "one", "4")
+    train(2, "two", "2")  # 39 batches in an epoch: its last step has one
+    train(2, "killed", "2", "27", fails=True)
+    train(2, "killed", "2")
     one, two, killed = (torch.load(tmp_path / of / "end.pt") for of in ("one", "two", "killed"))
-    assert 1 < two["loss"] < 1.5
+    assert 1 < two["loss"] < 2.5
     assert two["loss"] == killed["loss"] == pytest.approx(one["loss"], rel=0.01)
     for name, value in two["weights"].items():
         assert torch.equal(value, killed["weights"][name])
@@ -46,6 +46,6 @@ def test_two_ranks_equal_one_that_accumulates_and_a_killed_run_goes_on(environme
 
 def test_the_recipe_stands_in_the_documents():
     text = (FOLDER / "with_transformers.py").read_text()
-    assert len(text.splitlines()) <= 105
+    assert len(text.splitlines()) <= 85
     classes = text[text.index("class BlockTrainer") : text.index("def texts")].rstrip()
     assert f"```python\n{classes}\n```" in (ROOT / "docs/huggingface.md").read_text()
