@@ -38,8 +38,9 @@ def mean_loss(
 
     Raises:
         InputError: `loss_sum` is not a tensor of one number, or `count` not one number; `count` is
-            missing for targets per sequence, or is given with one of several batches of a step or
-            with a group of another size than the loader's; or the batch comes from no loader.
+            missing for targets per sequence, or is given with one of several batches of a step,
+            under ``even=False``, or with a group of another size than the loader's; or the batch
+            comes from no loader.
     """
     batches = [batch] if isinstance(batch, Batch) else [*batch]
     if not isinstance(loss_sum, Tensor):
@@ -61,6 +62,11 @@ def mean_loss(
         raise InputError(
             f"the batch is one of {step.batches} of its step; give mean_loss all of them, as "
             "loader.by_step() has them, and the count of all"
+        )
+    if not step.even and step.ranks > 1:
+        raise InputError(
+            "with even=False, ranks differ in their batches in a step, and mean_loss with a count "
+            "is an all-reduce for each; make the loader with even=True, or count by frames"
         )
     check_group(step, process_group)
     if count is None:

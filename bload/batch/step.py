@@ -24,6 +24,8 @@ class Step(NamedTuple):
     """True for the last of these batches."""
     ranks: int = 1
     """Ranks that take the step together."""
+    even: bool = True
+    """True if all ranks have as many batches in the step."""
     kinds: str = ""
     """Keys, shapes and dtypes of what `read` returns, which all ranks must share."""
 

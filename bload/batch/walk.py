@@ -140,11 +140,10 @@ def _by_slots(
     part: RecurrentPart[State], inputs_BT: Tensor, start_BT: Tensor, state: State | None
 ) -> tuple[Tensor, State]:
     # unbind, not [:, t]: its backward is one stack; T selects would each fill a whole block.
-    inputs_T = inputs_BT.unbind(1)
-    initial = part.init_state(inputs_T[0])
-    current: State = initial if state is None else state
-    outputs_T = []
+    inputs_T, outputs_T = inputs_BT.unbind(1), []
+    current: State = part.init_state(inputs_T[0]) if state is None else state
     for inputs, start_B in zip(inputs_T, start_BT.unbind(1), strict=True):
+        initial = part.init_state(inputs)  # of this slot, since it may depend on the inputs
         outputs, current = _step(part, inputs, reset_state(current, initial, start_B))
         outputs_T.append(outputs)
     return torch.stack(outputs_T, dim=1), current

@@ -166,7 +166,9 @@ class ChunkSampler(BlockSampler):
             part = [blocks.block(number, *size) for number in numbers]
             part += [filler_block(self.t_max)] * (rows - len(part))
             ends = batch + 1 == batches
-            yield StepList(part, Step(self.epoch, frames, batches, ends, self.world_size))
+            yield StepList(
+                part, Step(self.epoch, frames, batches, ends, self.world_size, self.even)
+            )
 
     def _move(self, epoch: int, step: int, is_loaded: bool = False) -> None:
         super()._move(epoch, step, is_loaded)

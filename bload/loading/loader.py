@@ -122,7 +122,8 @@ class BlockLoader:
         self._carried: Any = None
         self._loaded: Any = None
         self._carried_is_current = False
-        """True if `carried` was set after the last batch."""
+        """True if `carried` was set after the last batch, and this one ends its step."""
+        self._ends_step = True
 
     @property
     def step(self) -> int:
@@ -136,7 +137,7 @@ class BlockLoader:
 
     @carried.setter
     def carried(self, state: Any) -> None:
-        self._carried, self._carried_is_current = state, state is not None
+        self._carried, self._carried_is_current = state, state is not None and self._ends_step
 
     @property
     def batch_sampler(self) -> BlockSampler:
@@ -204,15 +205,16 @@ class BlockLoader:
     def __iter__(self) -> Iterator[Batch]:
         # Workers prefetch, so the sampler runs ahead; the steps yielded are counted here.
         sampler = self.sampler
-        settings = {"pad": self._pad, "targets_per": self._dataset.targets_per}
-        generation = sampler.begin_pass(next_epoch=True, **settings)
+        generation = sampler.begin_pass(next_epoch=True)
         step, steps = sampler.step, sampler.steps
-        self.carried = self._loaded if step else None
+        self._ends_step, self.carried = True, self._loaded if step else None
         if step == steps and sampler.rank == 0:
             place = f"the end of epoch {sampler.epoch}"
             print(f"the loaded position is {place}, so this pass is empty", file=sys.stderr)
         try:
+            # Workers first: Python 3.11 may hang in a fork while gloo's threads end a collective.
             batches, is_first = iter(self.data), True
+            sampler.compare(pad=self._pad, targets_per=self._dataset.targets_per)
             while step != steps:
                 sampler.check_pass(generation)
                 batch = next(batches)
@@ -221,7 +223,7 @@ class BlockLoader:
                     compare_ranks(kinds, sampler.rank, sampler.world_size, sampler.process_group)
                 step, steps = step + batch.ends_step, sampler.steps
                 sampler.step = step  # done once yielded: take the step before you save
-                self._carried_is_current = False
+                self._carried_is_current, self._ends_step = False, batch.ends_step
                 yield batch
         except InputError as error:
             # A worker's error contains its traceback; the message is the last line.
@@ -256,8 +258,9 @@ class BlockLoader:
         if self._carries and 0 < self.step < self.steps:
             if not self._carried_is_current:
                 raise InputError(
-                    "with long=carry, the states of the rows would be lost; set loader.carried to "
-                    "the state after each step, or save it yourself with loader.sampler.state_dict"
+                    "with long=carry, the states of the rows would be lost; save after a batch "
+                    "with ends_step, when loader.carried has been set to the state after it, or "
+                    "save that state yourself with loader.sampler.state_dict"
                 )
             state |= {"carried": self.carried, "rows": self._rows()}
         return state
@@ -289,7 +292,8 @@ class BlockLoader:
                 "and give the rows their states yourself"
             )
         self.sampler.load_state_dict(state)
-        self.carried = self._loaded = carried
+        self._ends_step, self.carried = True, carried
+        self._loaded = carried
 
 
 class _Batches:

@@ -69,7 +69,7 @@ class BlockSampler(Sampler[list[Block]]):
         block_sizes: block sizes, `t_max` the largest, or the number of sizes to choose.
         micro_batches: batches per rank and optimiser step, for gradient accumulation.
         even: give all ranks the same number of batches in a step by adding fillers.
-            `mean_loss`, and models that communicate in the forward pass, need this.
+            `mean_loss` with a count, and models that communicate in the forward pass, need this.
         balance: a key of `BALANCES`: how blocks are assigned to steps and ranks.
         cost: cost of a block, for `balance`.
         balance_options: options of `balance`, such as ``{"steps": 16}`` for ``window``.
@@ -290,24 +290,31 @@ class BlockSampler(Sampler[list[Block]]):
 
     def __iter__(self) -> Iterator[list[Block]]:
         self.begin_pass()
+        self.compare()
         for blocks in self.batches():
             self.step += blocks.step.ends
             yield blocks
 
-    def begin_pass(self, next_epoch: bool = False, **settings: Any) -> int:
-        """Go to where the next pass begins, compare the ranks, and return its generation.
+    def begin_pass(self, next_epoch: bool = False) -> int:
+        """Go to where the next pass begins, and return its generation.
 
         That is a loaded position, else the beginning of the epoch. A pass that was broken off
         begins again.
 
         Args:
             next_epoch: a finished epoch is followed by the next one, not by itself.
-            settings: more that ranks must agree on.
         """
         if self._is_finished and not self._is_loaded:
             self._move(self.epoch + 1 if next_epoch else self.epoch, 0)
         else:
             self._move(self.epoch, self._pass_step)
+        return self._generation
+
+    def compare(self, **settings: Any) -> None:
+        """Raise `InputError` on every rank if they are not at one position with equal `settings`.
+
+        It is a collective operation.
+        """
         position = {
             "epoch": self.epoch,
             "step": self.step,
@@ -320,7 +327,6 @@ class BlockSampler(Sampler[list[Block]]):
             **settings,
         }
         compare_ranks(as_json_types(position), self.rank, self.world_size, self.process_group)
-        return self._generation
 
     def batches(self) -> Iterator[StepList]:
         """Yield the blocks of each batch of the pass under way.
@@ -338,7 +344,7 @@ class BlockSampler(Sampler[list[Block]]):
                 slots, blocks = int(schedule.slots[micro_batch]), schedule.blocks(micro_batch)
                 yield StepList(
                     (schedule.plan.block(b) if b >= 0 else filler_block(slots) for b in blocks),
-                    Step(epoch, frames, len(micro_batches), ends, self.world_size),
+                    Step(epoch, frames, len(micro_batches), ends, self.world_size, self.even),
                 )
 
     def check_pass(self, number: int) -> None:

@@ -129,7 +129,7 @@ def test_a_state_that_is_carried_is_saved_with_the_position():
     loader, state, sums = new(), None, []
     for batch in loader:
         if loader.step == 1:
-            with pytest.raises(InputError, match=r"set loader\.carried"):
+            with pytest.raises(InputError, match=r"loader\.carried has been set"):
                 loader.state_dict()
         sums_BT, state = walk(Sum(), batch.inputs_BT, batch.start_BT, state)
         sums.append(sums_BT)
@@ -159,3 +159,15 @@ def test_a_state_that_is_carried_is_saved_with_the_position():
         sums_BT, state = walk(Sum(), batch.inputs_BT, batch.start_BT, state)
         assert torch.equal(sums_BT, sums[step])
     assert step == len(sums) - 1
+
+
+def test_states_that_are_carried_are_saved_at_the_ends_of_steps_alone():
+    source, options = Numbers(SHAPES["few are long"]), {"long": "carry", "micro_batches": 2}
+    loader = BlockLoader(source, t_max=10, batch_slots=10, **options)
+    for batch in loader:
+        loader.carried = [torch.zeros(1)] * 2
+        if batch.ends_step:
+            loader.state_dict()
+        elif loader.step:
+            with pytest.raises(InputError, match="save after a batch with ends_step"):
+                loader.state_dict()

@@ -107,6 +107,15 @@ def test_the_mean_of_a_step_is_right_in_several_batches_or_refused():
                 mean_loss(sums[0], batches[0], counts[0])
 
 
+def test_ranks_with_unequal_batches_cannot_add_up_a_count():
+    loader = BlockLoader(source(), t_max=10, rank=0, world_size=2, micro_batches=2, even=False)
+    batches = next(loader.by_step())
+    loss_sum = torch.ones((), requires_grad=True)
+    assert mean_loss(loss_sum, batches[0]) == 2 / batches[0].frames_in_step
+    with pytest.raises(InputError, match="even=True"):
+        mean_loss(loss_sum, batches, 3)
+
+
 def test_targets_per_sequence_want_their_count():
     source = from_dataset([(torch.randn(n, 6), n) for n in (3, 4)], [3, 4], targets_per="sequence")
     (batch,) = BlockLoader(source, t_max=7)

@@ -9,7 +9,7 @@ from bload import BlockLoader, InputError, WalkOrder, walk
 
 
 class Gru(nn.Module):
-    """A gated unit with a learned first state, in float64."""
+    """A gated unit in float64, with a learned first state that depends on the first frame."""
 
     def __init__(self, width=4):
         super().__init__()
@@ -18,7 +18,7 @@ class Gru(nn.Module):
         self.first_D = nn.Parameter(torch.randn(width, dtype=torch.float64))
 
     def init_state(self, inputs):
-        return self.first_D.expand(len(inputs), -1)
+        return self.first_D * inputs.sum(1, keepdim=True)
 
     def step(self, inputs, state):
         state = self.cell(inputs, state)
