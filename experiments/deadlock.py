@@ -1,4 +1,4 @@
-"""Deadlock: do ranks with unequal numbers of steps wait for ever, as is often said?
+"""Deadlock: do ranks with unequal numbers of steps wait for ever?
 
     python -m experiments.deadlock --measure    # a minute on two CPU cores, 5 s of it waiting
     python -m experiments.deadlock              # the table of what was measured

@@ -63,11 +63,6 @@ def mean_loss(
             f"the batch is one of {step.batches} of its step; give mean_loss all of them, as "
             "loader.by_step() has them, and the count of all"
         )
-    if not step.even and step.ranks > 1:
-        raise InputError(
-            "with even=False, ranks differ in their batches in a step, and mean_loss with a count "
-            "is an all-reduce for each; make the loader with even=True, or count by frames"
-        )
     check_group(step, process_group)
     if count is None:
         count = sum(int(batch.segments.length_S.sum()) for batch in batches)

@@ -48,7 +48,12 @@ def has_group() -> bool:
 
 
 def check_group(step: Step, process_group: dist.ProcessGroup | None) -> None:
-    """Raise InputError unless the group has as many ranks as the step, 1 without a group."""
+    """Raise InputError unless all ranks of the step are in the group, with equally many batches."""
+    if not step.even and step.ranks > 1:
+        raise InputError(
+            "with even=False, ranks may have unequal numbers of batches, so a collective operation "
+            "for each batch would hang; make the loader with even=True, or pass no count or gather"
+        )
     ranks = dist.get_world_size(process_group) if has_group() else 1
     if ranks != step.ranks:
         raise InputError(

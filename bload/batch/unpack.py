@@ -44,7 +44,8 @@ def unpack(
         per: ``frame``, or ``sequence`` for one output per segment.
 
     Raises:
-        InputError: the outputs are not a tensor of that shape, or the group is not the loader's.
+        InputError: the outputs are not a tensor of that shape, the group is not the loader's, or
+            `gather` is given under ``even=False``.
     """
     check_choice("per", per, ("frame", "sequence"))
     segments, expected = batch.segments, tuple(batch.valid_BT.shape)

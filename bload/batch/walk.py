@@ -140,7 +140,6 @@ def _by_slots(
     part: RecurrentPart[State], inputs_BT: Tensor, start_BT: Tensor, state: State | None
 ) -> tuple[Tensor, State]:
     # unbind, not [:, t]: its backward is one stack; T selects would each fill a whole block.
-    # unbind, not [:, t]: its backward is one stack; T selects would each fill a whole block.
     inputs_T, outputs_T = inputs_BT.unbind(1), []
     current: State = part.init_state(inputs_T[0]) if state is None else state
     for inputs, start_B in zip(inputs_T, start_BT.unbind(1), strict=True):

@@ -272,6 +272,10 @@ def unpacked(ranks):
         own = unpack(values_BT, batch)
         assert sum(len(one.values) for one in own) == int(batch.valid_BT.sum())
         outputs += unpack(values_BT, batch, gather=True)
+    if ranks.world_size > 1:
+        uneven = next(iter(BlockLoader(source(), micro_batches=2, even=False)))
+        with pytest.raises(InputError, match="even=True"):
+            unpack(uneven.position_BT, uneven, gather=True)
     return [(one.sequence, one.first, one.values.tolist()) for one in outputs]
 
 
