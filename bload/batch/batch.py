@@ -113,6 +113,8 @@ class Batch(Boundaries):
             flash_attn: add ``cu_seq_lens_q`` and similar keys, for a flash ``attn_implementation``.
             seq_idx: add ``seq_idx``, for layers whose kernels take it, see `bload.find_form`.
         """
+        if rows and flash_attn:
+            raise InputError("flash_attn describes one row; leave rows or flash_attn out")
         used_BT = self.valid_BT
         if not len(self.segments):
             used_BT = used_BT.clone()
@@ -128,11 +130,12 @@ class Batch(Boundaries):
         if self.targets or self.targets_S is not None:
             raise InputError("transformers() takes labels per token, as a tensor, or none")
         labels_BT = self.inputs_BT if self.targets_BT is None else self.targets_BT
-        labels_BT = labels_BT.long().masked_fill(self.start_BT | ~self.valid_BT, -100)
+        position_BT = self.segment_position_BT
+        labels_BT = labels_BT.long().masked_fill(position_BT == 0, -100)
         row = {
             "input_ids": self.inputs_BT.long(),
             "labels": labels_BT,
-            "position_ids": self.segment_position_BT + first_position,
+            "position_ids": position_BT + first_position,
         }
         if seq_idx:
             row["seq_idx"] = self.number_BT.to(torch.int32)

@@ -83,7 +83,7 @@ def to_device(tensor: Tensor, device: torch.device | str) -> Tensor:
 
 
 def map_tensors(tree: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """Return the tree with `change` applied to every tensor, except for those in lists.
+    """Return the tree with `change` applied to every tensor, except for those in lists and tuples.
 
     torch's `tree_map` takes ten times as long for one tensor.
     """
@@ -91,7 +91,7 @@ def map_tensors(tree: Any, change: Callable[[Tensor], Tensor]) -> Any:
         return change(tree)
     if isinstance(tree, dict):
         return {key: map_tensors(part, change) for key, part in tree.items()}
-    return tuple(map_tensors(part, change) for part in tree) if isinstance(tree, tuple) else tree
+    return tree
 
 
 def has_frames(value: Any, objects: bool) -> bool:

@@ -76,8 +76,8 @@ def walk(
         outputs ``(B, T, ...)`` and the state after the last slot.
 
     Raises:
-        InputError: `part` has no `init_state` or `step`, or `by` is another string.
-        ValueError: inputs and starts differ in B or T.
+        InputError: `part` has no `init_state` or `step`, inputs and starts differ in B or T, or
+            `by` is another string.
     """
     if not (hasattr(part, "init_state") and hasattr(part, "step")):
         raise InputError(
@@ -85,7 +85,7 @@ def walk(
             "wrap a cell in one, or give layers such as nn.GRU what batch.to_packed returns"
         )
     if inputs_BT.shape[:2] != start_BT.shape:
-        raise ValueError(
+        raise InputError(
             f"inputs of {tuple(inputs_BT.shape[:2])} blocks and slots do not have the starts of "
             f"{tuple(start_BT.shape)}"
         )

@@ -13,7 +13,9 @@ of a chunk; which sequences share a chunk changes with the epoch.
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from dataclasses import replace
+from itertools import islice
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,6 +30,8 @@ from bload.schedule.balance import make_schedule
 
 SAMPLE = 100_000
 """Sequences that are packed to estimate the steps of an epoch."""
+_Place = tuple[np.ndarray, Plan, int]
+"""Sequences of a chunk, its plan, and the number of a block in it."""
 
 
 class ChunkSampler(BlockSampler):
@@ -84,10 +88,9 @@ class ChunkSampler(BlockSampler):
     def _order(self, epoch: int, first: int, count: int) -> np.ndarray:
         return chunk_order(len(self.lengths), self.seed, epoch, first, count)
 
-    def _pack(self, epoch: int, chunk: int) -> "_Blocks":
+    def _pack(self, epoch: int, chunk: int) -> tuple[np.ndarray, Plan]:
         number = self._order(epoch, chunk * self.chunk, self.chunk)
-        plan = self._plan_chunk(self.lengths[number], epoch, chunk)
-        return _Blocks(number[plan.sequence], plan.first, plan.length, plan.offsets)
+        return number, self._plan_chunk(self.lengths[number], epoch, chunk)
 
     def _plan_of(self, epoch: int) -> Plan:
         raise InputError("with chunk, no plan of a whole epoch exists; leave chunk out for one")
@@ -125,45 +128,37 @@ class ChunkSampler(BlockSampler):
         Raises:
             InputError: in place of the next batch, if the sampler has been moved meanwhile.
         """
-        generation, epoch, size = self._generation, self.epoch, self.blocks_per_step
+        generation, blocks = self._generation, self._blocks(self.epoch)
+        while step := [*islice(blocks, self.blocks_per_step)]:
+            for batch in self._batches_of_step(step):
+                self.check_pass(generation)
+                yield batch
+
+    def _blocks(self, epoch: int) -> Iterator[_Place]:
+        """Yield the places of the blocks from the start on, while the next chunk is packed."""
         _, begin, first = self._schedule_start
         counts = self._counts = []
         pool = ThreadPoolExecutor(1)
         try:
             packing = [pool.submit(self._pack, epoch, c) for c in range(first, self.chunks)[:1]]
-            nothing = np.zeros(0, dtype=np.int64)
-            rest = _Blocks(nothing, nothing, nothing, np.zeros(1, dtype=np.int64))
             for chunk in range(first, self.chunks):
-                blocks = packing.pop().result()
-                counts.append(len(blocks.offsets) - 1)
-                is_last = chunk + 1 == self.chunks
-                if not is_last:
+                number, plan = packing.pop().result()
+                counts.append(plan.blocks)
+                if chunk + 1 < self.chunks:
                     packing.append(pool.submit(self._pack, epoch, chunk + 1))
-                offsets = rest.offsets[-1] + blocks.offsets[1:]
-                pairs = zip(rest, (*blocks[:3], offsets), strict=True)
-                blocks = _Blocks(*map(np.concatenate, pairs))
-                end = len(blocks.offsets) - 1
-                stop = end if is_last else end - (end - begin) % size
-                for step in range(begin, stop, size):
-                    for batch in self._batches_of_step(blocks, range(step, min(step + size, end))):
-                        self.check_pass(generation)
-                        yield batch
-                start, begin = blocks.offsets[stop], 0
-                columns = blocks.sequence[start:], blocks.first[start:], blocks.length[start:]
-                rest = _Blocks(*columns, blocks.offsets[stop:] - start)
+                yield from ((number, plan, b) for b in range(begin, plan.blocks))
+                begin = 0
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
-    def _batches_of_step(self, blocks: "_Blocks", step: range) -> Iterator[StepList]:
-        """Yield this rank's batches of a step of some blocks, which are dealt to ranks in turn."""
+    def _batches_of_step(self, step: list[_Place]) -> Iterator[StepList]:
+        """Yield this rank's batches of the blocks of a step, which are dealt to ranks in turn."""
         own, rows = step[self.rank :: self.world_size], self.blocks_per_batch
         fullest = step[:: self.world_size] if self.even else own
         batches = max(-(-len(fullest) // rows), 1)
-        segments = slice(blocks.offsets[step.start], blocks.offsets[step.stop])
-        frames = int(blocks.length[segments].sum())
+        frames = sum(int(plan.block_frames[b]) for _, plan, b in step)
         for batch in range(batches):
-            numbers, size = own[batch * rows : (batch + 1) * rows], (self.t_max, self.multiple_of)
-            part = [blocks.block(number, *size) for number in numbers]
+            part = [_block(*place) for place in own[batch * rows : (batch + 1) * rows]]
             part += [filler_block(self.t_max)] * (rows - len(part))
             ends = batch + 1 == batches
             yield StepList(
@@ -199,17 +194,7 @@ class ChunkSampler(BlockSampler):
         return {**super().definition(), "chunk": self.chunk}
 
 
-class _Blocks(NamedTuple):
-    """Consecutive blocks: block b holds the segments ``offsets[b]:offsets[b + 1]``."""
-
-    sequence: np.ndarray
-    """Number in the data set, ``(segments,)``."""
-    first: np.ndarray
-    length: np.ndarray
-    offsets: np.ndarray
-
-    def block(self, index: int, t_max: int, multiple_of: int) -> Block:
-        """Return block `index`."""
-        part = slice(self.offsets[index], self.offsets[index + 1])
-        columns = self.sequence[part], self.first[part], self.length[part]
-        return Block(index, t_max, *columns, multiple_of=multiple_of)
+def _block(number: np.ndarray, plan: Plan, index: int) -> Block:
+    """Return block `index` of a chunk, with the numbers of its sequences in the data set."""
+    block = plan.block(index)
+    return replace(block, sequence=number[block.sequence])

@@ -142,7 +142,9 @@ class BlockDataset(Dataset[BlockSample]):
         pieces = []
         for segment in zip(*segments, strict=True):
             piece = self._take(read(*segment), *segment)
-            pieces.append(map_tensors(piece, Tensor.clone) if self._copies else piece)
+            if self._copies:
+                piece = map_tensors(piece[0], Tensor.clone), map_tensors(piece[1], Tensor.clone)
+            pieces.append(piece)
         return [frames for frames, _ in pieces], [targets for _, targets in pieces]
 
     def _take(self, result: Any, sequence: int, first: int, length: int) -> tuple[Any, Any]:

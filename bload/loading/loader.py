@@ -5,13 +5,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 import torch.distributed as dist
 from torch.utils.data import DataLoader
 
 from bload.batch.batch import Batch, collate_blocks, copy_pad
-from bload.errors import InputError, plural
+from bload.errors import InputError
 from bload.loading.chunks import ChunkSampler
 from bload.loading.dataset import BlockDataset, SequenceSource
 from bload.loading.ranks import compare_ranks
@@ -103,7 +102,7 @@ class BlockLoader:
             names=names,
             **options,
         )
-        self._dataset = BlockDataset(source, names)
+        self._dataset = BlockDataset(source, self.sampler.names)
         self._pad = copy_pad(pad)
         self.data = DataLoader(
             self._dataset,
@@ -179,28 +178,7 @@ class BlockLoader:
         return len(self.sampler)
 
     def __repr__(self) -> str:
-        if isinstance(self.sampler, ChunkSampler):
-            return repr(self.sampler)
-        cost, sampler = self.account, self.sampler
-        count, unit, size = sampler.micro_batches * sampler.blocks_per_batch, "blocks", ""
-        if not self.plan.has_one_size:
-            count, unit, size = sampler.micro_batches, "batches", "up to "
-        trained = np.count_nonzero(np.bincount(self.plan.sequence)) / max(cost.steps, 1)
-        longest = len(sampler.lengths) * int(sampler.lengths.max())  # slots if padded to it
-        deleted = f"{cost.deleted:,} frames deleted, " if cost.deleted else ""
-        steps = sampler.schedule.steps  # without those of another size, before an elastic resume
-        earlier = ""
-        if cost.steps > steps:
-            earlier = f"{plural(cost.steps - steps, 'step')} of another size, "
-        per_rank = f" x {count} {unit}" if count > 1 else ""
-        note = f"; {sampler.note}" if sampler.note else ""
-        return (
-            f"{plural(cost.blocks, 'block')} of {size}{self.plan.t_max:,}, "
-            f"{100 * cost.padding / (cost.frames + cost.padding):.2f} % padding, {deleted}"
-            f"{earlier}{plural(steps, 'step')} x {plural(sampler.world_size, 'rank')}{per_rank}, "
-            f"{trained:.1f} sequences a step, {longest / cost.processed:.1f}x fewer slots than "
-            f"padding{note}"
-        )
+        return repr(self.sampler)
 
     def __iter__(self) -> Iterator[Batch]:
         # Workers prefetch, so the sampler runs ahead; the steps yielded are counted here.
@@ -267,7 +245,7 @@ class BlockLoader:
 
     @property
     def _carries(self) -> bool:
-        return self.sampler.options.get("long") == "carry" and self.plan.carries
+        return self.sampler.options.get("long") == "carry"
 
     def _rows(self) -> dict[str, int]:
         """Return what the carried state belongs to."""

@@ -68,9 +68,10 @@ def compare_ranks(
     first = gathered[0]
     for number, values in enumerate(gathered):
         for key in {**first, **values}:
-            if values.get(key) != first.get(key):
+            wanted, found = first.get(key), values.get(key)
+            if wanted != found and repr(wanted) != repr(found):  # NaN differs from itself
                 raise InputError(
-                    f"ranks differ: {key} is {first.get(key)} on rank 0 and {values.get(key)} on "
-                    f"rank {number}; give every rank the same lengths or stream, options and "
+                    f"ranks differ: {key} is {wanted} on rank 0 and {found} on rank {number}; "
+                    "give every rank the same lengths or stream, options and "
                     "epoch, and a position saved at the same step"
                 )

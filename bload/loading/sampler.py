@@ -5,7 +5,6 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, replace
 from fractions import Fraction
-from operator import index
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +18,7 @@ from bload.lengths import keep_lengths
 from bload.loading.ranks import compare_ranks, resolve_rank
 from bload.packing.block_sizes import resolve_block_sizes
 from bload.packing.cost import Cost
-from bload.packing.packers import find_packer, make_plan, natural_t_max
+from bload.packing.packers import check_packer_options, find_packer, make_plan, natural_t_max
 from bload.packing.plan import Block, Plan, filler_block, round_up
 from bload.schedule.balance import Last, check_balance, make_schedule
 from bload.schedule.schedule import COST_PER_SLOT, EpochAccount, Schedule
@@ -111,10 +110,7 @@ class BlockSampler(Sampler[list[Block]]):
     ) -> None:
         self.rank, self.world_size = resolve_rank(rank, world_size, process_group)
         self.process_group = process_group
-        if "chunk" in options:
-            raise InputError(
-                "chunk is an argument of BlockLoader and ChunkSampler; use one of them"
-            )
+        check_packer_options(packer, options, BlockSampler)
         names = None if names is None else [*names]  # pandas would look for labels
         self.lengths, self._frames, self._lengths_digest = keep_lengths(lengths, names)
         self.packer, self.options, self.seed = packer, dict(options), seed
@@ -288,6 +284,27 @@ class BlockSampler(Sampler[list[Block]]):
         batches = int(np.diff(self.schedule.shares)[self.rank :: self.world_size].sum())
         return self._schedule_start.step * self.micro_batches + batches
 
+    def __repr__(self) -> str:
+        account, steps = self.account, self.schedule.steps
+        count, unit, size = self.micro_batches * self.blocks_per_batch, "blocks", ""
+        if not self.plan.has_one_size:
+            count, unit, size = self.micro_batches, "batches", "up to "
+        trained = np.count_nonzero(np.bincount(self.plan.sequence)) / max(account.steps, 1)
+        longest = len(self.lengths) * int(self.lengths.max())  # slots if padded to it
+        deleted = f"{account.deleted:,} frames deleted, " if account.deleted else ""
+        earlier = ""  # before an elastic resume
+        if account.steps > steps:
+            earlier = f"{plural(account.steps - steps, 'step')} of another size, "
+        per_rank = f" x {count} {unit}" if count > 1 else ""
+        note = f"; {self.note}" if self.note else ""
+        return (
+            f"{plural(account.blocks, 'block')} of {size}{self.plan.t_max:,}, "
+            f"{100 * account.padding / (account.frames + account.padding):.2f} % padding, {deleted}"
+            f"{earlier}{plural(steps, 'step')} x {plural(self.world_size, 'rank')}{per_rank}, "
+            f"{trained:.1f} sequences a step, {longest / account.processed:.1f}x fewer slots than "
+            f"padding{note}"
+        )
+
     def __iter__(self) -> Iterator[list[Block]]:
         self.begin_pass()
         self.compare()
@@ -372,14 +389,14 @@ class BlockSampler(Sampler[list[Block]]):
         Raises:
             InputError: `epoch` is negative, or a loaded position would be lost.
         """
-        check_whole("epoch", epoch, 0)
+        epoch = check_whole("epoch", epoch, 0)
         if self._is_loaded and epoch not in (self.epoch, self.epoch + self._is_finished):
             raise InputError(
                 f"epoch {epoch} begins, but the loaded position is step {self.step} of "
                 f"epoch {self.epoch}; let the loop begin there: range(loader.epoch, ...)"
             )
         if epoch != self.epoch or (self._is_finished and not self._is_loaded):
-            self._move(index(epoch), 0)
+            self._move(epoch, 0)
 
     def state_dict(self, step: int | None = None) -> dict[str, Any]:
         """Return the epoch, the steps done in it and the definition of the plan, as plain values.

@@ -123,6 +123,8 @@ class StreamBlocks(IterableDataset[Batch]):
             raise InputError("length packs items before they are decoded; give decode too")
         if rank is None or world_size is None:
             rank, world_size = resolve_rank(rank, world_size, None)
+        check_whole("world_size", world_size, 1)
+        check_whole("rank", rank, 0, world_size - 1)
         self.sequences, self.decode, self.length = sequences, decode, length
         self.skip, self.sharded = skip, sharded
         self.t_max, self.window = t_max, window

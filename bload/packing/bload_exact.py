@@ -105,30 +105,18 @@ def _pack_shared(size_P: np.ndarray, t_max: int, rng: np.random.Generator) -> Pa
         block_P, blocks, proved_bound = whole_recipes(size_P, t_max, rng)
         bound = max(bound, proved_bound)
         if best[1] > bound:
-            packing = _squeeze_all(block_P, blocks, size_P, t_max, bound, rng)
-            best = min(best, packing, key=number_of_blocks)
+            rest = np.flatnonzero(block_P < 0)
+            rest_P = block_P[rest]
+            added = squeeze_tail(rest_P, 0, size_P[rest], t_max, bound - blocks, rng, LITTLE_WORK)
+            block_P[rest] = rest_P + blocks
+            blocks += added
+            blocks = squeeze_tail(block_P, blocks, size_P, t_max, bound, rng, LITTLE_WORK)
+            best = min(best, (block_P, blocks), key=number_of_blocks)
     if best[1] > bound:
         block_P, blocks = best_fit_decreasing(size_P, t_max, rng)
         blocks = squeeze_tail(block_P, blocks, size_P, t_max, bound, rng, WORK)
         best = min(best, (block_P, blocks), key=number_of_blocks)
     return best
-
-
-def _squeeze_all(
-    block_P: np.ndarray,
-    blocks: int,
-    size_P: np.ndarray,
-    t_max: int,
-    bound: int,
-    rng: np.random.Generator,
-) -> Packing:
-    """Squeeze the loose pieces into blocks of their own, then all blocks together."""
-    rest = np.flatnonzero(block_P < 0)
-    rest_P = block_P[rest]
-    added = squeeze_tail(rest_P, 0, size_P[rest], t_max, bound - blocks, rng, LITTLE_WORK)
-    block_P[rest] = rest_P + blocks
-    blocks += added
-    return block_P, squeeze_tail(block_P, blocks, size_P, t_max, bound, rng, LITTLE_WORK)
 
 
 def _in_random_order(

@@ -12,12 +12,10 @@ the sequences in a batch have similar lengths. Cost: a sort and one pass.
 import numpy as np
 
 from bload.errors import check_whole
-from bload.packing.packer import packer
 from bload.packing.pieces import LongWithoutCarry, shuffled_by_length, whole_pieces
 from bload.packing.plan import Plan
 
 
-@packer(makes_batches=True)
 def pack(
     lengths: np.ndarray,
     t_max: int,

@@ -10,12 +10,10 @@ a block. Every sequence is seen, but long context is lost. Cost: a few vector op
 
 import numpy as np
 
-from bload.packing.packer import packer
 from bload.packing.plan import Plan
 from bload.packing.sampling import Place, clip_offsets
 
 
-@packer(cuts_clips=True)
 def pack(
     lengths: np.ndarray, t_max: int, rng: np.random.Generator, *, place: Place = "random"
 ) -> Plan:

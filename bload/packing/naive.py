@@ -10,12 +10,10 @@ permutation.
 
 import numpy as np
 
-from bload.packing.packer import packer
 from bload.packing.pieces import Long, whole_pieces
 from bload.packing.plan import Plan, plan_from_arrays
 
 
-@packer(one_each=True)
 def pack(
     lengths: np.ndarray, t_max: int, rng: np.random.Generator, *, long: Long = "error"
 ) -> Plan:

@@ -33,8 +33,3 @@ class Packer:
         """Options of the rule with their defaults."""
         parameters = signature(self.pack).parameters.values()
         return {p.name: p.default for p in parameters if p.kind == Parameter.KEYWORD_ONLY}
-
-
-def packer(**traits: bool) -> Callable[[Callable[..., Plan]], Packer]:
-    """Make a decorator that declares traits of a packing rule."""
-    return lambda pack: Packer(pack, **traits)

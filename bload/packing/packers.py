@@ -32,16 +32,17 @@ OTHER_NAMES = {
     "batch_size": "set batch_slots to sequences per batch times their mean length",
     "shuffle": "leave it out, since set_epoch draws new blocks",
     "drop_last": 'set last="drop"',
+    "chunk": "give it to BlockLoader or ChunkSampler",
     "collate_fn": "leave it out, or use BlockSampler and BlockDataset in a DataLoader",
 }
 """Ways out for arguments of DataLoader."""
 PACKERS: dict[str, Packer | Callable[..., Plan]] = {
-    "naive": naive.pack,
-    "sampling": sampling.pack,
-    "mix": mix.pack,
-    "single": single.pack,
-    "bucket": bucket.pack,
-    "ragged": ragged.pack,
+    "naive": Packer(naive.pack, one_each=True),
+    "sampling": Packer(sampling.pack, cuts_clips=True),
+    "mix": Packer(mix.pack, cuts_clips=True),
+    "single": Packer(single.pack, makes_batches=True),
+    "bucket": Packer(bucket.pack, makes_batches=True),
+    "ragged": Packer(ragged.pack, makes_batches=True),
     "bload": bload.pack,
     "bload_exact": bload_exact.pack,
 }
@@ -59,7 +60,8 @@ def find_packer(name: str) -> Packer:
 def check_packer_options(packer: str, options: Iterable[str], *callers: Callable[..., Any]) -> None:
     """Raise `InputError` for a name that neither the packer nor a caller has."""
     known = find_packer(packer).options
-    names = [*known, *(name for caller in callers for name in signature(caller).parameters)]
+    parameters = [p for caller in callers for p in signature(caller).parameters.values()]
+    names = [*known, *(p.name for p in parameters if p.kind is not p.VAR_KEYWORD)]
     for option in options:
         if option not in names:
             raise InputError(

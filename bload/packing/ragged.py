@@ -12,12 +12,10 @@ by frames or tokens (Lhotse, torchtune). Cost: a few vector operations.
 import numpy as np
 
 from bload.errors import check_whole
-from bload.packing.packer import packer
 from bload.packing.pieces import LongWithoutCarry, whole_pieces
 from bload.packing.plan import Plan
 
 
-@packer(makes_batches=True)
 def pack(
     lengths: np.ndarray,
     t_max: int,

@@ -17,14 +17,12 @@ from typing import Literal
 import numpy as np
 
 from bload.errors import InputError, check_choice
-from bload.packing.packer import packer
 from bload.packing.pieces import check_pieces, index_within
 from bload.packing.plan import Plan
 
 Place = Literal["random", "fixed", "first"]
 
 
-@packer(cuts_clips=True)
 def pack(
     lengths: np.ndarray,
     t_max: int,

@@ -10,12 +10,10 @@ one permutation.
 
 import numpy as np
 
-from bload.packing.packer import packer
 from bload.packing.pieces import LongWithoutCarry, whole_pieces
 from bload.packing.plan import Plan
 
 
-@packer(makes_batches=True)
 def pack(
     lengths: np.ndarray, t_max: int, rng: np.random.Generator, *, long: LongWithoutCarry = "error"
 ) -> Plan:

@@ -121,6 +121,8 @@ def check_balance(balance: str, cost: Cost, options: Mapping[str, Any]) -> None:
             raise InputError(f"{name!r} is no option of balance={balance}, which has {names}")
     if "steps" in options:
         check_whole("steps", options["steps"], 1)
+    if not all(0 <= level <= 1 for level in options.get("levels", ())):
+        raise InputError(f"levels is {options['levels']}; give quantiles from 0 to 1")
 
 
 def _check_any(steps: int, plan: Plan, size: int) -> None:

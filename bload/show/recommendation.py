@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from bload.errors import plural
 from bload.lengths import check_lengths
+from bload.packing.bload_exact import MAX_SLOTS
 from bload.packing.packers import make_plan
 from bload.packing.pieces import Long
 from bload.packing.plan import Plan
@@ -94,7 +95,7 @@ def recommend_t_max(
     """
     lengths = check_lengths(lengths)
     longest = int(lengths.max())
-    limit = batch_slots or MULTIPLES[-1] * longest
+    limit = min(batch_slots or MULTIPLES[-1] * longest, MAX_SLOTS)
     sizes = [n * longest for n in MULTIPLES if n * longest <= limit]
     if sizes:
         parts = [-(-longest // n) for n in DIVISORS]

@@ -269,6 +269,11 @@ def test_a_wrong_kind_of_targets_is_refused(sequences):
         BlockLoader(source)
 
 
+def test_flash_attention_takes_one_row(batch):
+    with pytest.raises(InputError, match="flash_attn describes one row"):
+        batch.transformers(rows=True, flash_attn=True)
+
+
 def test_one_value_a_segment_is_the_last_or_the_mean_of_its_own(batch):
     shape = batch.valid_BT.shape
     values_BT = torch.randn(*shape, 3, dtype=torch.float64, requires_grad=True)

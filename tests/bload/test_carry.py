@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from bload import BlockLoader, InputError, Plan, make_plan, make_schedule, walk
+from bload import BlockLoader, InputError, Plan, from_dataset, make_plan, make_schedule, walk
 from bload.schedule.carried_rows import place_in_rows
 
 SHAPES = {
@@ -159,6 +159,18 @@ def test_a_state_that_is_carried_is_saved_with_the_position():
         sums_BT, state = walk(Sum(), batch.inputs_BT, batch.start_BT, state)
         assert torch.equal(sums_BT, sums[step])
     assert step == len(sums) - 1
+
+
+def test_no_label_of_a_language_model_is_a_token_of_another_row():
+    texts = [torch.arange(n) + 100 * s for s, n in enumerate(SHAPES["few are long"])]
+    labels = 0
+    for batch in BlockLoader(from_dataset(texts, len), t_max=10, long="carry", batch_slots=40):
+        row = {key: values[0] for key, values in batch.transformers().items()}
+        (at,) = torch.where(row["labels"][1:] != -100)
+        assert torch.equal(row["labels"][1:][at], row["input_ids"][at] + 1)
+        labels += len(at)
+    pieces = sum(-(-len(text) // 10) for text in texts)
+    assert labels == sum(map(len, texts)) - pieces
 
 
 def test_states_that_are_carried_are_saved_at_the_ends_of_steps_alone():

@@ -10,6 +10,7 @@ import torch
 from bload import (
     PACKERS,
     BlockLoader,
+    BlockSampler,
     InputError,
     StreamLoader,
     action_genome_lengths,
@@ -62,6 +63,11 @@ def test_a_mistyped_argument_gets_the_nearest_name():
     for wrong, right in {"batch_size": "batch_slots", "shuffle": "set_epoch"}.items():
         with pytest.raises(InputError, match=f"{wrong}.*; .*{right}"):
             BlockLoader(ActionGenome(), **{wrong: 1})
+    for wrong in ("epoch", "options"):  # parameters of functions further in
+        with pytest.raises(InputError, match=f"'{wrong}' is neither"):
+            BlockLoader(ActionGenome(), **{wrong: 1})
+        with pytest.raises(InputError, match=f"'{wrong}' is neither"):
+            BlockSampler([3, 4], **{wrong: 1})
 
 
 def fingerprints(batches) -> list[list]:

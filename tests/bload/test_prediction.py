@@ -52,6 +52,15 @@ def test_splitting_is_recommended_where_a_few_long_sequences_starve_the_ranks():
     assert recommend_t_max(lengths, ranks=3).t_max == 5000, "three blocks suffice for three ranks"
 
 
+def test_sequences_of_any_length_that_packs_get_a_recommendation():
+    assert recommend_t_max([300_000, 300_000, 290_000, 100_000]).t_max in (
+        300_000,
+        600_000,
+        900_000,
+    )
+    assert recommend_t_max([2_000_000, 100, 90]).long == "split"
+
+
 def test_a_recommendation_keeps_within_the_slots_of_a_rank():
     assert recommend_t_max([6] * 300 + [10], ranks=2, batch_slots=20).t_max <= 20
     advice = recommend_t_max([6] * 300 + [10], ranks=2, batch_slots=8)

@@ -1,5 +1,7 @@
 """The library under DDP: ranks from the process group, one plan, one loss, one result."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -68,6 +70,16 @@ def test_the_gradient_and_the_loss_are_those_of_the_global_mean(ranks):
     counts = [count for _, _, count in results]
     assert sum(counts) == sum(LENGTHS)
     assert len(counts) < 3 or len({*counts}) > 1  # the mean of means would be another
+
+
+def padding_is_nan(ranks):
+    loader = BlockLoader(source(), t_max=10, batch_slots=1000, pad={"frames": math.nan})
+    return all(batch.inputs_BT[~batch.valid_BT].isnan().all() for batch in loader)
+
+
+@pytest.mark.dist
+def test_ranks_that_pad_with_nan_agree(ranks):
+    assert all(ranks.run(padding_is_nan))
 
 
 def test_a_mean_over_no_frame_is_zero():

@@ -212,6 +212,7 @@ def test_a_block_that_goes_on_in_another_row_is_refused():
         ({"steps": 3}, "'steps' is no option of balance=none, which has none"),
         ({"balance": "window", "steps": 0}, "steps is 0"),
         ({"balance": "window", "levels": (0.5,)}, "'levels' is no option of .*, which has steps"),
+        ({"balance": "queue", "levels": (0.5, 2)}, r"levels is \(0.5, 2\)"),
         ({"micro_batches": 0}, "micro_batches is 0"),
         ({"micro_batches": "two"}, "micro_batches is 'two'"),
     ],

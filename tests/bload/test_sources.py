@@ -315,6 +315,7 @@ def test_targets_of_different_shapes_per_sequence_are_kept_as_objects():
         for batch in batches(from_dataset(pairs, LENGTHS, **SEQUENCE, objects=True)):
             expected = [pairs[s][1] for s in batch.segments.sequence_S.tolist()]
             assert all(a is b for a, b in zip(batch.targets_S, expected, strict=True))
+            assert batch.to("meta").targets_S is batch.targets_S
 
 
 FRAMES = [torch.zeros(n, 1) for n in LENGTHS]
@@ -413,6 +414,11 @@ def test_pandas_objects_are_read_by_position():
     names = pd.Series([f"v{s}" for s in range(8)], index=label)
     with pytest.raises(InputError, match="sequence v3 has 9 frames"):
         BlockLoader(from_dataset(arrays, LENGTHS), t_max=8, names=names)
+    source = from_dataset(arrays, LENGTHS)
+    del arrays[3:]  # from here on a list that is too short
+    with pytest.raises(IndexError) as caught:
+        list(BlockLoader(source, names=names))
+    assert any(" of v" in note for note in caught.value.__notes__)
 
 
 class Buffers:

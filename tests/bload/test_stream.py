@@ -214,6 +214,9 @@ def test_wrong_options_are_refused_at_once():
     ]:
         with pytest.raises(InputError, match=words):
             StreamLoader(sequences, **({"t_max": T_MAX} | options))
+    for rank, ranks, words in ((2, 2, "rank is 2"), (-1, 2, "rank is -1"), (0, 0, "world_size")):
+        with pytest.raises(InputError, match=words):
+            StreamBlocks([1], T_MAX, rank=rank, world_size=ranks)
 
 
 def test_dicts_arrays_and_targets_per_sequence():
