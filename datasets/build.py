@@ -1,4 +1,4 @@
-"""Source, letterbox and yardsticks of a data set, from its config.
+"""Source of a data set, from its config.
 
 A new data set is a file with a `DatasetConfig` subclass for its keys and a function (config, split,
 progress) -> `VideoSource`, and an entry in `DATASETS`. Modules that need torch are imported in the
@@ -12,13 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from bload.errors import InputError, check_choice
 from datasets.annotations.read import KNOBS_FILE
-from datasets.config import AugmentConfig, DatasetConfig, SyntheticConfig
-from datasets.synthetic.world import World
+from datasets.config import DatasetConfig, SyntheticConfig
 
 if TYPE_CHECKING:
     from datasets.action_genome import ActionGenome, VideoSource
-    from datasets.letterbox import Letterbox
-    from datasets.synthetic.yardsticks import Yardsticks
 
 
 def action_genome(cfg: DatasetConfig, split: str, progress: bool) -> "ActionGenome":
@@ -96,20 +93,3 @@ def saved_config(saved: dict[str, Any], cache: str | None = None) -> DatasetConf
         return schema(**{**saved, "augment": None, "cache": cache})
     except TypeError as error:
         raise InputError(f"the checkpoint's data set is of another version: {error}") from error
-
-
-def build_letterbox(source: "VideoSource", augment: AugmentConfig | None, seed: int) -> "Letterbox":
-    """Build the letterbox of training batches of `source`, augmented by `augment`."""
-    from datasets.augmentation import Augmentation
-    from datasets.letterbox import Letterbox
-
-    return Letterbox(source, Augmentation(**vars(augment), seed=seed) if augment else None)
-
-
-def build_yardsticks(source: "VideoSource", cfg: DatasetConfig) -> "Yardsticks | None":
-    """Build the yardsticks of the recall on synthetic data; None for other data."""
-    if not isinstance(cfg, SyntheticConfig):
-        return None
-    from datasets.synthetic.yardsticks import make_yardsticks
-
-    return make_yardsticks(source, World(**cfg.knobs))

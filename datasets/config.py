@@ -60,24 +60,27 @@ class DatasetConfig(Checked):
         return "validation" if self.validation else None, "test"
 
 
+def _knob(name: str) -> Any:
+    """Declare a knob of `World` as a key, with its meaning and its range."""
+    return key(**World.__dataclass_fields__[name].metadata)
+
+
 @dataclass(kw_only=True)
 class SyntheticConfig(DatasetConfig):
     """A synthetic data set, made on first use; see `datasets.synthetic.world.World`."""
 
-    train_videos: int = key("videos to make for training")
-    test_videos: int = key("videos to make for comparisons with earlier versions")
-    validation_videos: int = key("videos to make for choices, such as best.pt")
-    final_videos: int = key("videos to make for the figures of runs")
-    image_size: int = key("pixels per side, as written to disk")
-    seed: int = key("for all random draws")
-    object_classes: int = key("classes in use besides the person, 2 to 34")
-    max_objects: int = key("a video has 1 to this many objects, of distinct classes")
-    cue_rate: float = key("probability that a later frame of a state shows its cue again")
-    dwell: float = key("mean length of a state, in frames")
-    delay_rate: float = key("probability that an object's first cue comes after its first frame")
-    drop_rate: float = key(
-        "probability of an extra frame, to be dropped, before each labelled frame"
-    )
+    train_videos: int = _knob("train_videos")
+    test_videos: int = _knob("test_videos")
+    validation_videos: int = _knob("validation_videos")
+    final_videos: int = _knob("final_videos")
+    image_size: int = _knob("image_size")
+    seed: int = _knob("seed")
+    object_classes: int = _knob("object_classes")
+    max_objects: int = _knob("max_objects")
+    cue_rate: float = _knob("cue_rate")
+    dwell: float = _knob("dwell")
+    delay_rate: float = _knob("delay_rate")
+    drop_rate: float = _knob("drop_rate")
 
     @property
     def splits(self) -> tuple[str | None, str]:

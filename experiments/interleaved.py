@@ -40,7 +40,7 @@ def sweep_jobs(experiment: str, overrides: Sequence[str]) -> list[TrainJob]:
 
     file = OmegaConf.load(CONFIGS / "experiment" / f"{experiment}.yaml")
     varied = {key: str(values) for key, values in file.hydra.sweeper.params.items()}
-    fixed = dict(override.split("=", 1) for override in overrides)
+    fixed = dict(override.partition("=")[::2] for override in overrides)
     choices = [fixed.pop(key, values).split(",") for key, values in varied.items()]
     line = [f"experiment={experiment}", "train.workers=0", *map("=".join, fixed.items())]
     return [

@@ -5,10 +5,9 @@ torch is imported on demand, so that configs can be checked without it.
 
 from typing import TYPE_CHECKING
 
-from models.config import LossConfig, ModelConfig, network_keys
+from models.config import ModelConfig, network_keys
 
 if TYPE_CHECKING:
-    from models.criterion import Criterion
     from models.dds import DDS
     from models.execution import Execution
 
@@ -21,10 +20,3 @@ def build_model(cfg: ModelConfig, execution: "Execution | None" = None) -> "DDS"
     arguments = {key: getattr(cfg, key) for key in network_keys() if key not in ("name", "time")}
     extra = GapEmbedding if cfg.time == "gap" else None
     return DDS(**arguments, extra=extra, execution=execution)
-
-
-def build_criterion(cfg: LossConfig) -> "Criterion":
-    """Build the losses of a config."""
-    from models.criterion import Criterion
-
-    return Criterion(cfg.relation_weight, cfg.match_boxes)

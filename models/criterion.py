@@ -5,10 +5,11 @@ relations.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from bload.batch.trees import to_device
 from datasets.annotations.vocabulary import ATTENTION
@@ -33,28 +34,21 @@ def loss_divisors(objects: Sequence[int], queries: int) -> Tensor:
     return torch.tensor([pairs, pairs + NO_OBJECT * idle], dtype=torch.float64)
 
 
-class Criterion(nn.Module):
+@dataclass(frozen=True, slots=True)
+class Criterion:
     """Set-prediction losses on every layer, after DETR and QPIC.
 
     Object class by cross-entropy; person, object and union box by L1 and generalised IoU; the
     attention relation by cross-entropy over 3, the others by sigmoid focal loss (gamma 2, holding
     and absent labels weighted alike, as in QPIC).
-
-    Args:
-        relation_weight: weight of both relation losses; 1 in QPIC, 2 in OED.
-        match_boxes: ``worst`` (QPIC's) or ``sum``, see `models.matcher.matching_cost`.
     """
 
-    def __init__(
-        self,
-        relation_weight: float = 1.0,
-        match_boxes: str = "worst",
-    ) -> None:
-        super().__init__()
-        self.relation_weight = relation_weight
-        self.match_boxes = match_boxes
+    relation_weight: float = 1.0
+    """Weight of both relation losses; 1 in QPIC, 2 in OED."""
+    match_boxes: str = "worst"
+    """``worst`` (QPIC's) or ``sum``, see `models.matcher.matching_cost`."""
 
-    def forward(
+    def __call__(
         self, outputs: Outputs, targets: Targets, valid_BT: Tensor, divisors: Tensor
     ) -> dict[str, Tensor]:
         """Compute the losses of a batch.

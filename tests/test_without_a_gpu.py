@@ -11,8 +11,8 @@ from torch.utils._pytree import tree_leaves
 
 from bload import BlockDataset, InputError, collate_blocks, from_dataset, make_plan
 from bload.batch.trees import to_device
-from models import build_criterion, build_model, criterion
-from models.criterion import loss_divisors
+from models import build_model, criterion
+from models.criterion import Criterion, loss_divisors
 from models.frames import Frames
 from models.matcher import Matches, matching_cost
 from models.recompute import Recompute
@@ -82,7 +82,7 @@ def test_a_step_has_one_precision_and_waits_for_the_matcher_alone(gpu, override,
         model = build_model(cfg.model).train()
     gpu.waits = 0
     model.execution = Recompute(cfg.model.skip_padding, share=0.5)
-    losses_of = build_criterion(cfg.loss)
+    losses_of = Criterion(**vars(cfg.loss))
     starts = torch.tensor([[True, False, True, False], [True, False, False, False]])
     valid = torch.tensor([[True, True, True, False], [True, True, True, True]])
     extents = torch.rand(2, 4, 2) / 2 + 0.5

@@ -16,9 +16,9 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from bload import Batch, BlockLoader
 from datasets.action_genome import VideoSource
-from datasets.build import build_letterbox
+from datasets.augmentation import Augmentation
 from datasets.letterbox import Letterbox
-from models import build_criterion, build_model
+from models import build_model
 from models.backbone import freeze_first_stage
 from models.config import ModelConfig, recomputed_share
 from models.criterion import Criterion
@@ -184,7 +184,8 @@ def build_training(
         loader: tells where in its epoch a step is, for ``train.sync``.
     """
     train = cfg.train
-    letterbox = build_letterbox(source, cfg.dataset.augment, train.seed)
+    augment = cfg.dataset.augment
+    augmentation = Augmentation(**vars(augment), seed=train.seed) if augment else None
     average_fn = get_ema_multi_avg_fn(train.ema) if train.ema else None
     training = Training(
         cfg=train,
@@ -192,8 +193,8 @@ def build_training(
         model=model,
         parallel=model,
         average=AveragedModel(model, multi_avg_fn=average_fn) if average_fn else None,
-        criterion=build_criterion(cfg.loss),
-        inputs=build_inputs(cfg.model, letterbox, ranks.device, train.bptt),
+        criterion=Criterion(**vars(cfg.loss)),
+        inputs=build_inputs(cfg.model, Letterbox(source, augmentation), ranks.device, train.bptt),
         optimiser=build_optimiser(
             model, train.lr, train.backbone_lr, train.weight_decay, train.muon_lr
         ),

@@ -4,6 +4,7 @@ An unknown key is an error, and so is a value of another type. The GPU benchmark
 so what it imports must not import this module at its top.
 """
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -14,7 +15,9 @@ import yaml
 from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
+from hydra.errors import CompactHydraException
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import ConfigAttributeError, ConfigKeyError
 
 from bload.errors import InputError, suggest
 from bload.packing.packers import PACKERS
@@ -54,9 +57,7 @@ def format_meanings(*, _root_: Any) -> str:
                 value = OmegaConf.select(_root_, name)
                 if OmegaConf.is_config(value):
                     value = OmegaConf.to_container(value, resolve=True)
-                yaml_words = {None: "null", True: "true", False: "false"}
-                if value is None or isinstance(value, bool):
-                    value = yaml_words[value]
+                value = value if isinstance(value, str) else json.dumps(value)
                 rows[name] = f"{name}={value}", words
     first = [rows.pop(name) for name in FIRST_IN_HELP if name in rows]
     width = max(len(setting) for setting, _ in (*first, *rows.values()) if len(setting) < 40)
@@ -110,11 +111,28 @@ def short_forms() -> dict[str, Any]:
 
 
 def compose_job(name: str, overrides: Sequence[str]) -> Any:
-    """Return the `TrainJob` or `EvalJob` of a command line, outside of Hydra."""
+    """Return the `TrainJob` or `EvalJob` of a command line, outside of Hydra.
+
+    Raises:
+        InputError: what Hydra refuses, in its words.
+    """
     register()
     inside = GlobalHydra.instance().is_initialized()  # in a job that Hydra runs
-    with nullcontext() if inside else initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        return to_job(compose(name, list(overrides)))
+    try:
+        with nullcontext() if inside else initialize_config_dir(str(CONFIGS), version_base="1.3"):
+            return to_job(compose(name, list(overrides)))
+    except CompactHydraException as error:
+        raise InputError(explain(error)) from error
+
+
+def explain(error: CompactHydraException) -> str:
+    """Say what Hydra refuses, in its words unless it is a key that no config has."""
+    cause = error.__cause__
+    if isinstance(cause, ConfigAttributeError | ConfigKeyError) and cause.parent_node is not None:
+        known = known_keys(cause.parent_node._get_root())
+        return str(unknown_key(str(cause.full_key), known))
+    parts = [str(part).partition("\n    full_key")[0] for part in (error, cause) if part]
+    return "\n".join(parts)
 
 
 def to_job(config: Any) -> Any:

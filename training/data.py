@@ -1,15 +1,19 @@
 """Input of a run: the videos that it trains on, in blocks, and those that it is evaluated on."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from bload import BlockLoader
 from bload.errors import TooLongError
 from datasets.action_genome import VideoSource
-from datasets.build import build_source, build_yardsticks, check_kind, saved_config
-from datasets.config import DatasetConfig
-from datasets.synthetic.yardsticks import Yardsticks
+from datasets.annotations.read import KNOBS_FILE
+from datasets.build import build_source, check_kind, saved_config
+from datasets.config import DatasetConfig, SyntheticConfig
+from datasets.synthetic.world import World
+from datasets.synthetic.yardsticks import Yardsticks, make_yardsticks
 from training.config import EvalJob, TrainJob
+from training.folder import read_object
 from training.ranks import Ranks
 from training.sidings.fitted import read_cost
 from training.stopping import detach_worker
@@ -36,7 +40,9 @@ class Data:
 def open_split(cfg: DatasetConfig, name: str) -> Split:
     """Open the videos of a split; missing synthetic data are made."""
     source = build_source(cfg, name, progress=True)
-    return Split(source, build_yardsticks(source, cfg))
+    if not isinstance(cfg, SyntheticConfig):
+        return Split(source, None)
+    return Split(source, make_yardsticks(source, World(**cfg.knobs)))
 
 
 def open_data(cfg: TrainJob, ranks: Ranks) -> Data:
@@ -81,9 +87,15 @@ def open_data(cfg: TrainJob, ranks: Ranks) -> Data:
 
 def find_split(cfg: EvalJob, dataset_config: dict[str, Any], splits: dict[str, Split]) -> Split:
     """Return the data at `cfg.root`, else those of the model's training; open each only once."""
+    dataset: DatasetConfig
     if cfg.root:  # only read; no data are made
-        size, small_boxes = dataset_config["frame_size"], dataset_config["small_boxes"]
-        dataset = DatasetConfig("action_genome", cfg.root, size, small_boxes, cfg.cache)
+        values = {key: dataset_config[key] for key in ("frame_size", "small_boxes")}
+        values |= {"root": cfg.root, "cache": cfg.cache}
+        if (file := Path(cfg.root, KNOBS_FILE)).exists():
+            knobs = {key: value for key, value in read_object(file).items() if key != "version"}
+            dataset = SyntheticConfig("synthetic", **values, **knobs)
+        else:
+            dataset = DatasetConfig("action_genome", **values)
     else:
         dataset = saved_config(dataset_config, cfg.cache)
     key = repr(dataset)

@@ -14,11 +14,11 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.errors import CompactHydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig
-from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
+from omegaconf.errors import OmegaConfBaseException
 from tabulate import tabulate
 
 from bload.errors import InputError
-from training.compose import known_keys, register, to_job, unknown_key
+from training.compose import explain, register, to_job
 from training.stopping import AgreedError, Stopped
 
 Row = dict[str, Any]
@@ -98,16 +98,6 @@ def run(main: Callable[[], Any]) -> NoReturn:
         print(f"\n{table()}", flush=True)
     statuses = {status for _, status, _ in FINISHED_JOBS}
     sys.exit(1 if 1 in statuses else max(statuses, default=0))
-
-
-def explain(error: CompactHydraException) -> str:
-    """Say what Hydra refuses, in its words unless it is a key that no config has."""
-    cause = error.__cause__
-    if isinstance(cause, ConfigAttributeError | ConfigKeyError) and cause.parent_node is not None:
-        known = known_keys(cause.parent_node._get_root())
-        return str(unknown_key(str(cause.full_key), known))
-    parts = [str(part).partition("\n    full_key")[0] for part in (error, cause) if part]
-    return "\n".join(parts)
 
 
 def table() -> str:

@@ -108,8 +108,7 @@ def backward(
             (losses["loss"] * training.ranks.world_size).backward()
         sums = {name: sums.get(name, 0) + loss.detach() for name, loss in losses.items()}
         states.append(state)
-    parameters = [p for p in training.model.parameters() if p.requires_grad]
-    norm = nn.utils.clip_grad_norm_(parameters, training.cfg.clip_norm)
+    norm = nn.utils.clip_grad_norm_(training.model.parameters(), training.cfg.clip_norm)
     return sums, norm, None if row_states is None else states
 
 

@@ -1,4 +1,4 @@
-"""Sizes of pictures in whole pixels; of files, and times, in words.
+"""Sizes of pictures in whole pixels, and of files in words.
 
 Sides are rounded in exact integer arithmetic to the nearest pixel, a half up.
 """

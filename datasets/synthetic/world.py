@@ -9,6 +9,7 @@ import numpy as np
 
 from bload import InputError, action_genome_lengths
 from datasets.annotations.vocabulary import OBJECTS, PERSON
+from datasets.fields import Checked, number
 
 VERSION = 2
 """Raised whenever the same knobs would draw different videos."""
@@ -20,45 +21,33 @@ SPLITS = ("train", "test", "validation", "final")
 """Splits; their order is in the seeds. Choices are made on validation, figures read on final."""
 
 
-@dataclass(frozen=True, slots=True)
-class World:
+@dataclass(frozen=True)
+class World(Checked):
     """Settings that decide the contents of a synthetic root."""
 
-    train_videos: int = 1000
-    test_videos: int = 60
-    validation_videos: int = 60
-    final_videos: int = 200
-    image_size: int = 64
-    """Side of the square frames in pixels."""
-    seed: int = 0
-    object_classes: int = 12
-    """Classes in use besides the person."""
-    max_objects: int = 3
-    """A video has 1 to this many objects, of distinct classes."""
-    cue_rate: float = 0.4
-    """Probability that a later frame of a state shows its cue again."""
-    dwell: float = 16.0
-    """Mean length of a state, in frames."""
-    delay_rate: float = 0.5
-    """Probability that an object's first cue comes after its first frame."""
-    drop_rate: float = 0.03
-    """Probability of an extra frame, which the reader must drop, before each labelled frame."""
+    prefix = "dataset."
+
+    train_videos: int = number(1, 100_000, "videos to make for training", 1000)
+    test_videos: int = number(1, 100_000, "videos to compare with earlier versions by", 60)
+    validation_videos: int = number(1, 100_000, "videos to make for choices, such as best.pt", 60)
+    final_videos: int = number(1, 100_000, "videos to make for the figures of runs", 200)
+    image_size: int = number(32, 4096, "pixels per side, as written to disk", 64)
+    seed: int = number(0, 2**63, "for all random draws", 0)
+    object_classes: int = number(2, len(OBJECTS) - 2, "classes in use besides the person", 12)
+    max_objects: int = number(1, 9, "a video has 1 to this many objects, of distinct classes", 3)
+    cue_rate: float = number(
+        0, 1, "probability that a later frame of a state shows its cue again", 0.4
+    )
+    dwell: float = number(1, 1000, "mean length of a state, in frames", 16.0)
+    delay_rate: float = number(
+        0, 1, "probability that an object's first cue comes after its first frame", 0.5
+    )
+    drop_rate: float = number(
+        0, 0.5, "probability of an extra frame, to be dropped, before each labelled frame", 0.03
+    )
 
     def __post_init__(self) -> None:
-        for name, low, high in (
-            *((f"{split}_videos", 1, 100_000) for split in SPLITS),
-            ("image_size", 32, 4096),
-            ("seed", 0, 2**63),
-            ("object_classes", 2, len(OBJECTS) - 2),
-            ("max_objects", 1, 9),
-            ("cue_rate", 0, 1),
-            ("dwell", 1, 1000),
-            ("delay_rate", 0, 1),
-            ("drop_rate", 0, 0.5),
-        ):
-            value = getattr(self, name)
-            if not low <= value <= high:
-                raise InputError(f"{name} is {value} but must be between {low} and {high}")
+        super().__post_init__()
         if self.max_objects > self.object_classes:
             raise InputError(
                 f"max_objects is {self.max_objects} but there are only {self.object_classes} "

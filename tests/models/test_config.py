@@ -2,8 +2,9 @@
 
 from dataclasses import fields, replace
 
-from models import build_criterion, build_model
+from models import build_model
 from models.config import LossConfig, ModelConfig, network_keys
+from models.criterion import Criterion
 from tests.models.conftest import SMALL
 
 
@@ -31,5 +32,5 @@ def test_only_how_a_network_begins_and_what_it_keeps_is_not_computed():
 
 
 def test_losses_are_built_from_their_config():
-    criterion = build_criterion(LossConfig(relation_weight=2.0, match_boxes="sum"))
+    criterion = Criterion(**vars(LossConfig(relation_weight=2.0, match_boxes="sum")))
     assert (criterion.relation_weight, criterion.match_boxes) == (2.0, "sum")

@@ -9,9 +9,12 @@ import pytest
 
 import eval as evaluation
 from bload.errors import InputError
+from datasets.annotations.read import KNOBS_FILE
 from tests.training.jobs import checkpoint, evaluate
 from training import data
 from training.checkpoint import find_checkpoints, serialise, short_name
+from training.config import EvalJob
+from training.data import find_split
 
 
 def found(folder):
@@ -60,6 +63,15 @@ def test_no_data_are_made_where_a_checkpoint_says(type_eval, finished, data_root
         assert (error is None) == there
     assert {path.name for path in tmp_path.iterdir()} == {"empty", "other.pt"}
     assert not [*(tmp_path / "empty").iterdir()]
+
+
+def test_another_root_is_read_for_what_it_is(finished, data_root, tmp_path):
+    saved = checkpoint(finished)["config"]["dataset"]
+    split = find_split(EvalJob("x", root=str(data_root)), saved, {})
+    assert (split.source.split, split.yardsticks is None) == ("final", False)
+    real = shutil.copytree(data_root, tmp_path / "real", ignore=lambda *_: [KNOBS_FILE])
+    split = find_split(EvalJob("x", root=str(real)), saved, {})
+    assert (split.source.split, split.yardsticks) == ("test", None)
 
 
 @pytest.fixture

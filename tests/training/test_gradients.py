@@ -8,8 +8,8 @@ import torch
 
 from bload import BlockLoader
 from datasets.build import build_source
-from models import build_criterion, build_model
-from models.criterion import loss_divisors
+from models import build_model
+from models.criterion import Criterion, loss_divisors
 from models.frames import Frames
 from models.targets import to_tensors
 from tests.training.jobs import WORLD, one_rank
@@ -71,7 +71,7 @@ def gradient_of(ranks, cfg, source=None, hook=None):
 
 def gradient_of_videos_alone(cfg):
     """Each video is its own block of exactly its length: no padding, no loader, no ranks."""
-    model, criterion = double_model(cfg), build_criterion(cfg.loss)
+    model, criterion = double_model(cfg), Criterion(**vars(cfg.loss))
     source = build_source(cfg.dataset, "train")
     videos = [source.read(v, 0, int(source.lengths[v])) for v in range(VIDEOS)]
     assert sum(len(frames) for frames, _ in videos) == ALL_FRAMES

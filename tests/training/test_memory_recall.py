@@ -8,8 +8,9 @@ import torch
 from torch import nn
 
 import train
-from datasets.build import build_yardsticks
 from datasets.scoring.recall import RecallMeter
+from datasets.synthetic import World
+from datasets.synthetic.yardsticks import make_yardsticks
 from tests.training.jobs import evaluate, one_rank, only_run, overrides
 from tests.training.test_evaluate import recall, seer_and_source
 from training.compose import compose_job
@@ -29,7 +30,7 @@ def plain(seen):
 
 def test_yardsticks_add_figures_and_change_none(seen, plain, small_job):
     seer, source = seen
-    yardsticks = build_yardsticks(source, small_job.dataset)
+    yardsticks = make_yardsticks(source, World(**small_job.dataset.knobs))
     was = RecallMeter.update
     with mock.patch.object(RecallMeter, "update", autospec=True, side_effect=was) as update:
         figures = recall(seer, source, yardsticks=yardsticks)

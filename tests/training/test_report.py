@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import train
+from bload import InputError
 from datasets.action_genome import ActionGenome
 from datasets.annotations.vocabulary import RELATIONS
 from tests.training.jobs import contents, one_rank, only_run, train_until
@@ -117,6 +118,14 @@ def test_a_page_shows_what_is_there(run, tmp_path):
     assert "has no relations.csv" in page
 
 
+def test_a_page_of_a_run_whose_data_are_gone_has_no_picture(run, capsys):
+    for file in drawn_files(run):
+        file.unlink()
+    with mock.patch.object(run_page, "draw_run", side_effect=InputError("the data are gone")):
+        assert "There is no picture" in drawn(run)
+    assert capsys.readouterr().err == "no picture: the data are gone\n"
+
+
 def test_a_failure_to_draw_is_a_warning(config, tmp_path, capsys):
     with mock.patch.object(run_page, "draw_run", side_effect=RuntimeError("no ink")):
         train.train(config("train.epochs=1"), one_rank())
@@ -148,8 +157,15 @@ def test_a_run_in_its_first_epoch_shows_its_steps(run):
     assert "not finished, epoch 1, step " in page
     assert "last weights are not evaluated yet" in page
     assert page.count("<svg") == 2  # the loss and its parts
+
+
+def test_a_run_with_epochs_but_no_steps_on_record_says_where_it_is(run):
+    keep(run, lambda line: line["kind"] != "step")
+    (run / "summary.json").unlink()
+    (epoch,) = [line for line in read_record(run).epochs if line["epoch"] == 1]
+    assert f"not finished, epoch 1, step {epoch['step']}" in drawn(run)
     keep(run, lambda line: False)
-    assert "not finished, epoch 1, step " in drawn(run)
+    assert "not finished, epoch 1, step 0" in drawn(run)
 
 
 def test_what_several_epochs_and_evaluations_have_is_drawn_over_them(run):

@@ -1,11 +1,13 @@
 """Draw the page of a run with its pictures."""
 
 import re
+import sys
 from pathlib import Path
 
 import torch
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from bload import InputError
 from datasets.action_genome import VideoSource
 from datasets.machine import write_whole
 from training.folder import LAST
@@ -26,8 +28,13 @@ def write_page(path: Path, device: torch.device, source: VideoSource | None = No
     """
     record = read_record(path)
     if (path / LAST).exists():
-        for name, picture in zip(PICTURES, draw_run(path / LAST, device, source), strict=True):
-            write_whole(path / name, picture)
+        try:
+            pictures = draw_run(path / LAST, device, source)
+        except InputError as error:  # such as no data here
+            print(f"no picture: {error}", file=sys.stderr)
+        else:
+            for name, picture in zip(PICTURES, pictures, strict=True):
+                write_whole(path / name, picture)
     write_whole(path / PAGE, _render(record))
 
 

@@ -1,14 +1,11 @@
 """Record of one run from its folder: config, lines of metrics.jsonl, end, machine."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bload import InputError
-from datasets.machine import write_whole
 from training.folder import metric_lines, read_object
-from training.provenance import environment
 
 MADE_ON = "made_on.json"
 RELATIONS = "relations.csv"
@@ -49,8 +46,3 @@ def read_record(path: Path) -> Record:
     end = path / "summary.json"
     summary = read_object(end) if end.exists() else {}
     return Record(path, config, steps, epochs, evals, summary, made_on)
-
-
-def record_machine(path: Path) -> None:
-    """Write down the machine on which a run begins or resumes."""
-    write_whole(path / MADE_ON, json.dumps(environment(), indent=2) + "\n")

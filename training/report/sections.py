@@ -46,8 +46,9 @@ def summary_line(record: Record) -> str:
     job = f"{names}, loader {config['loader']['name']}, seed {config['train']['seed']}"
     state = f"{len(record.epochs)} epoch{'s' * (len(record.epochs) != 1)}"
     if not record.summary:
-        last = record.steps[-1] if record.steps else {"epoch": 1, "step": 0}
-        state = f"not finished, epoch {last['epoch']}, step {last['step']}"
+        places = [(line["epoch"], line["step"]) for line in (*record.steps, *record.epochs)]
+        epoch, step = max(places, default=(1, 0))
+        state = f"not finished, epoch {epoch}, step {step}"
     result = ""
     if record.summary:
         result = f"Recall@20 with constraint is {100 * record.summary['with/recall@20']:.1f} %"

@@ -1,12 +1,15 @@
 """Files of a run's page: ``report.html`` in its folder, with ``prediction.png`` and ``.webp``."""
 
+import json
 import traceback
 from pathlib import Path
 
 import torch
 
 from datasets.action_genome import VideoSource
-from training.report.record import record_machine
+from datasets.machine import write_whole
+from training.provenance import environment
+from training.report.record import MADE_ON
 
 PAGE = "report.html"
 PICTURES = {"prediction.png": "image/png", "prediction.webp": "image/webp"}
@@ -15,7 +18,7 @@ PICTURES = {"prediction.png": "image/png", "prediction.webp": "image/webp"}
 
 def begin_page(path: Path) -> None:
     """Write down the machine on which a run begins or resumes; delete its page and pictures."""
-    record_machine(path)
+    write_whole(path / MADE_ON, json.dumps(environment(), indent=2) + "\n")
     for file in drawn_files(path):
         file.unlink()
 

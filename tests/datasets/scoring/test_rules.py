@@ -105,7 +105,11 @@ def test_bad_ground_truth_is_refused_with_field_and_value():
         ([(1, 0)], cups, "object rows 0..0"),
         ([(0, -1)], cups, "relations 0..25"),
         ([(0, 0)], ((0, CUP_BOX),), "holds 0 .* 1..36"),
-        ([(0, 0)], ((CUP, (5, 0, 4, 9)),), "object_boxes_M4 row 0"),
     ):
         with pytest.raises(InputError, match=f"the frame.*{sentence}"):
             ranks([], labels, objects)
+
+
+def test_an_inverted_true_box_is_never_found():
+    objects = (CUP, CUP_BOX), (CUP, (250, 50, 240, 60))
+    assert ranks([pair({0: 0.9})] * 2, [(0, 0), (1, 0)], objects)["with"] == [0, NEVER]
