@@ -52,6 +52,9 @@ class Batch(Boundaries):
     inputs_BT: Any
     """Tensor ``(B, T, ...)`` in the source's dtype (images stay uint8 until the device), or a
     dict of these. Padding is 0 or the loader's pad value."""
+    continues_B: Tensor
+    """bool ``(B,)``, True only with ``long="carry"``: the row continues with its state at the end
+    of the batch a step before, and its first slot is no start."""
     targets_BT: Any = None
     """Targets per frame that are tensors, in the same form, else None. Padding is -100 for
     integers, else 0. Without a pad value, unsigned integers become int64 to hold -100."""
@@ -63,9 +66,6 @@ class Batch(Boundaries):
     dict of these, or a tuple of objects. None for targets per frame."""
     step: Step | None = None
     """Optimiser step of the batch; None if it comes from no loader. Read it by the names below."""
-    continues_B: Tensor | None = None
-    """bool ``(B,)``, only with ``long="carry"``: the row continues with its state at the end of
-    the batch a step before, and its first slot is no start."""
 
     @property
     def frames_in_step(self) -> int:
@@ -150,6 +150,7 @@ class Batch(Boundaries):
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "Batch":
         """Return the batch with its tensors on `device`; other targets do not change."""
+        device = torch.device(device)  # a dtype is an error
         return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> "Batch":
@@ -242,7 +243,7 @@ def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}
             longest=int(length_S.max(initial=0)),
         ),
         step=getattr(samples, "step", None),
-        continues_B=torch.tensor(continues, device="cpu") if any(continues) else None,
+        continues_B=torch.tensor(continues, device="cpu"),
     )
 
 

@@ -209,7 +209,10 @@ class Boundaries(CompactPickle):
         )
 
     def next_tokens(self, tokens_BT: Tensor, ignore: int = -100) -> Tensor:
-        """Return the next token of a segment, int64; `ignore` at its end and on padding."""
+        """Return the next token of a segment, int64; `ignore` at its end and on padding.
+
+        A sequence in pieces thus has one label less for every piece, also under ``long="carry"``.
+        """
         self._check(tokens_BT)
         if tokens_BT.dim() != 2 or tokens_BT.is_floating_point():
             raise InputError(
@@ -308,6 +311,8 @@ class Boundaries(CompactPickle):
 
     def _check(self, values_BT: Tensor) -> None:
         """Raise `InputError` unless the values begin with the shape of the batch."""
+        if isinstance(values_BT, dict):
+            raise InputError(f"the values are a dict of {', '.join(values_BT)}; give one of them")
         if values_BT.shape[:2] != self.valid_BT.shape:
             raise InputError(
                 f"the values have the shape {tuple(values_BT.shape)}, the batch begins with "

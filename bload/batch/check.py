@@ -52,8 +52,8 @@ def check_boundaries(
     Args:
         run: the model, or a function: a batch -> outputs ``(B, T, ...)`` or ``(S, ...)``. A module
             is in evaluation mode during the check; a function must leave dropout out.
-        batch: batch with two segments in a block, else a warning; a filler passes. Another warning
-            says that no output depends on an earlier frame.
+        batch: batch with two segments in a block, else a warning; a filler passes. Other warnings
+            say that no output depends on an earlier frame, or on the state of rows that continue.
         state: state of an earlier batch with ``long="carry"``, a nest of tensors ``(B, ...)``;
             `run` then takes a batch and a state.
         alone: the model as it is called for one sequence: inputs ``(frames, ...)``, or a dict of
@@ -138,10 +138,13 @@ class _Check:
         self.rerun_tolerance = (0.05 if is_half else 1e-3) if tolerance is None else tolerance
         """Tolerance between two runs that should be equal."""
         if shape[:2] != self.number_BT.shape and shape[:1] != (count,):
+            kind = f"a {type(self.outputs).__name__}"
+            if isinstance(self.outputs, Tensor):
+                kind = f"of the shape {shape}"
             fault = (
-                f"outputs are {type(self.outputs).__name__} {shape}; they have to be one tensor "
-                f"that begins with {tuple(self.number_BT.shape)}, or with {count}, one value per "
-                "segment"
+                f"outputs are {kind}; give a function that returns one tensor which begins with "
+                f"{tuple(self.number_BT.shape)}, or with {count}, one value per segment, such as "
+                "lambda batch: model(batch)[0]"
             )
         else:
             self.is_by_slot = shape[:2] == self.number_BT.shape
@@ -177,14 +180,23 @@ class _Check:
             self._add_noise(name, ~others_BT, index_S != index)
             self._add_gradients(index)
         self._add_noise("padding", index_BT == count, index_S < count)
+        continuing_S = index_BT[self.batch.continues_B, 0]
+        uses_state = not len(continuing_S)
         if self.state:
             state = self.state
             self.state = pytree.tree_map(lambda values: _noise(values, values == values), state)
             starts_S = index_S < count
-            if self.batch.continues_B is not None:
-                starts_S[index_BT[self.batch.continues_B, 0]] = False
-            self._add_noise("the state carried in", torch.zeros_like(index_BT) > 0, starts_S)
+            starts_S[continuing_S] = False
+            nowhere_BT = torch.zeros_like(self.batch.valid_BT)
+            change_S = self._add_noise("the state carried in", nowhere_BT, starts_S)
+            uses_state |= bool(change_S[continuing_S].any())
             self.state = state
+        if not uses_state:
+            warnings.warn(
+                "rows of the batch continue earlier ones, and their outputs do not depend on a "
+                "state: give the state after the batch before, of a model that takes it",
+                stacklevel=3,
+            )
 
     def _run_on_noise(self, noise_BT: Tensor) -> Tensor:
         """Return the outputs for inputs that are noise in the slots of `noise_BT`."""
@@ -192,16 +204,21 @@ class _Check:
         with torch.no_grad():
             return self.run(replace(self.batch, inputs_BT=noisy), *self.state)
 
-    def _add_noise(self, cause: str, noise_BT: Tensor, kept_S: Tensor) -> None:
-        """Add the largest change, by noise, of the outputs of segments, bool ``(S + 1,)``."""
+    def _add_noise(self, cause: str, noise_BT: Tensor, kept_S: Tensor) -> Tensor:
+        """Add the largest change, by noise, of the outputs of segments, bool ``(S + 1,)``.
+
+        Returns:
+            the change of all segments, ``(S + 1,)``.
+        """
         difference = _difference(self._run_on_noise(noise_BT), self.outputs)
-        change_S = self._largest(difference, self.is_by_slot)
-        change_S[-1] = 0  # what padding gives does not count
-        change_S = change_S.where(kept_S, 0) / self.spread
+        all_S = self._largest(difference, self.is_by_slot)
+        all_S[-1] = 0  # what padding gives does not count
+        change_S = all_S.where(kept_S, 0) / self.spread
         size, name = float(change_S.max()), self.names[int(change_S.argmax())]
         message = f"{cause} replaced by noise changes {name} by {size:.2g} of its spread" + MIXED
         weight = 1 + (cause in self.names)
         self.changes.append(_Change(weight, size, self.noise_tolerance, message))
+        return all_S
 
     def _add_gradients(self, index: int) -> None:
         """Add the largest gradient of a segment's outputs at other inputs, relative to its own."""
@@ -325,7 +342,7 @@ def _take_segment(batch: Batch, index: int, part: tuple[int, slice]) -> Batch:
             *(zero_S, zero_S, table.length_S[rows], table.sequence_S[rows], table.first_S[rows]),
             longest=length,
         ),
-        continues_B=None,
+        continues_B=torch.zeros_like(batch.continues_B),
     )
 
 

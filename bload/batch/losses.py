@@ -54,7 +54,10 @@ def mean_loss(
     if not isinstance(count, Tensor | None) and not (hasattr(count, "__float__") and count >= 0):
         raise InputError(f"count is {count!r}; give the number of terms, from 0 on")
     if count is None and batches[0].targets_S is not None:
-        raise InputError("targets are per sequence; give their count too, len(batch.segments)")
+        raise InputError(
+            "targets are per sequence; give the count too: len(batch.segments) for a mean over "
+            "sequences, batch.valid_BT.sum() over frames"
+        )
     step = require_step(batches[0].step)
     if count is None and len(batches) in (1, step.batches):
         return loss_sum * (step.ranks / step.frames)

@@ -33,7 +33,9 @@ def unpack(
 ) -> list[Output]:
     """Return the outputs by sequence, sorted by its number and first frame.
 
-    A whole sequence is one output with ``first`` 0, a cut one has several. Padding is left out.
+    A whole sequence is one output with ``first`` 0, a cut one has several. Padding is left out. The
+    order is not that of ``targets_S``, which is the order of ``batch.segments``:
+    ``outputs[batch.valid_BT].split(batch.segments.length_S.tolist())`` is in that one.
 
     Args:
         outputs: outputs of the model, ``(B, T, ...)``, or ``(S, ...)`` per sequence, as from

@@ -125,6 +125,11 @@ class DatasetSource:
             return None
         name = repr(given) if isinstance(given, str) else key
         by_frame = role == "inputs" or self.targets_per == "frame"
+        if by_frame and isinstance(value, Mapping):
+            raise InputError(
+                f"{name} of item {sequence} is a dict inside another; give its parts keys of the "
+                "item, beside the others"
+            )
         if by_frame and (frames := _length(value)) != self.lengths[sequence]:
             size = "is one value" if frames is None else f"has {frames} frames"
             advice = "choose other inputs" if role == "inputs" else 'set targets_per="sequence"'

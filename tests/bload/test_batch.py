@@ -86,8 +86,10 @@ def test_moving_a_batch_moves_every_tensor(batch):
     moved = batch.to("meta")
     parts = [getattr(one, field.name) for one in (moved, moved.segments) for field in fields(one)]
     tensors = [part for part in parts if isinstance(part, torch.Tensor)]
-    assert [tensor.device.type for tensor in tensors] == ["meta"] * 8
+    assert [tensor.device.type for tensor in tensors] == ["meta"] * 9
     assert moved.targets is batch.targets
+    with pytest.raises(TypeError, match="dtype"):
+        batch.to(torch.bfloat16)
     assert batch.inputs_BT.device.type == "cpu"
     assert torch.equal(batch.to("cpu", non_blocking=True).inputs_BT, batch.inputs_BT)
 

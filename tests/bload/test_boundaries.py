@@ -331,6 +331,8 @@ def test_values_of_another_shape_are_refused_by_both_shapes(batch):
     for form in (batch.to_packed, batch.jagged, batch.last, batch.mean, batch.next_tokens):
         with pytest.raises(InputError, match=r"\(10, 7, 8\), the batch begins with \(7, 10\)"):
             form(batch.inputs_BT.transpose(0, 1))
+        with pytest.raises(InputError, match="a dict of x, y; give one"):
+            form({"x": batch.inputs_BT, "y": batch.inputs_BT})
     with pytest.raises(InputError, match="9 steps of 39 frames and the batch 4 steps of 4"):
         other.from_packed(packed)
     with pytest.raises(InputError, match=r"give whole numbers \(B, T\)"):

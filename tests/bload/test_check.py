@@ -100,7 +100,7 @@ def test_padding_and_tokens_count_too(batch):
 def test_a_state_goes_on_in_the_segment_that_it_belongs_to_alone():
     source = from_dataset([torch.randn(count, 8) for count in (7, 3)], length=len)
     loader = BlockLoader(source, t_max=5, long="carry")
-    batch = next(one for one in loader if one.continues_B is not None)
+    batch = next(one for one in loader if one.continues_B.any())
     assert len(batch.segments) == 2
     state = torch.randn(1, 8)
 
@@ -113,6 +113,12 @@ def test_a_state_goes_on_in_the_segment_that_it_belongs_to_alone():
     assert check_boundaries(carried, batch, state) < 0.01
     with pytest.raises(InputError, match="the state carried in"):
         check_boundaries(never_cleared, batch, state)
+    for run, states in (
+        (lambda batch: carried(batch, None), ()),
+        (lambda batch, _: carried(batch, None), (state,)),
+    ):
+        with pytest.warns(UserWarning, match="rows of the batch continue"):
+            check_boundaries(run, batch, *states)
 
 
 def test_what_cannot_be_compared_is_refused_and_a_filler_passes(batch):
@@ -132,8 +138,11 @@ def test_a_batch_that_cannot_tell_says_so_and_so_do_outputs_of_another_form(batc
     (alone,) = BlockLoader(source)
     with pytest.warns(UserWarning, match="no block of this batch holds two"):
         assert check_boundaries(WRONG["a convolution over slots"], alone) == 0.0
-    for run in (lambda batch: batch.inputs_BT.mean(1), lambda batch: (batch.inputs_BT, None)):
-        with pytest.raises(InputError, match="they have to be one tensor"):
+    for run, words in (
+        (lambda batch: batch.inputs_BT.mean(1), r"of the shape \(2, 8\); give a function"),
+        (lambda batch: (batch.inputs_BT, None), "a tuple; give a function that returns one"),
+    ):
+        with pytest.raises(InputError, match=f"outputs are {words}"):
             check_boundaries(run, batch)
 
 

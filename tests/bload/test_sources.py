@@ -347,6 +347,7 @@ TABLE = [{"x": np.arange(n) + 0.5, "y": [n] * n, "n": n} for n in LENGTHS]
             r"item \d has \d frames but its length is \d; correct",
         ),
         ([(one, 1) for one in FRAMES], LENGTHS, {}, 'targets_per="sequence"'),
+        ([(one, {"y": {"a": one}}) for one in FRAMES], LENGTHS, {}, "y of item 0 is a dict inside"),
         (TABLE, LENGTHS, {"inputs": "z"}, "no 'z'; it has 'x', 'y', 'n'"),
         (TABLE, LENGTHS, {}, "item 0 is a dict of 'x', 'y', 'n'; name its keys: inputs="),
         (TABLE, LENGTHS, {"inputs": ["x", "n"]}, "n of item 0 is one value but its length is 3"),
