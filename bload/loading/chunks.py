@@ -162,7 +162,8 @@ class ChunkSampler(BlockSampler):
             part += [filler_block(self.t_max)] * (rows - len(part))
             ends = batch + 1 == batches
             yield StepList(
-                part, Step(self.epoch, frames, batches, ends, self.world_size, self.even)
+                part,
+                Step(self.epoch, frames, batches, ends, self.world_size, self.even, self._group),
             )
 
     def _move(self, epoch: int, step: int, is_loaded: bool = False) -> None:

@@ -12,7 +12,7 @@ import torch.distributed as dist
 from numpy.typing import ArrayLike
 from torch.utils.data import Sampler
 
-from bload.batch.step import Step, StepList
+from bload.batch.step import Step, StepList, hash_ranks
 from bload.errors import InputError, TooLongError, check_whole, differences, plural
 from bload.lengths import keep_lengths
 from bload.loading.ranks import compare_ranks, resolve_rank
@@ -109,7 +109,7 @@ class BlockSampler(Sampler[list[Block]]):
         **options: Any,
     ) -> None:
         self.rank, self.world_size = resolve_rank(rank, world_size, process_group)
-        self.process_group = process_group
+        self.process_group, self._group = process_group, hash_ranks(process_group)
         check_packer_options(packer, options, BlockSampler)
         names = None if names is None else [*names]  # pandas would look for labels
         self.lengths, self._frames, self._lengths_digest = keep_lengths(lengths, names)
@@ -361,7 +361,15 @@ class BlockSampler(Sampler[list[Block]]):
                 slots, blocks = int(schedule.slots[micro_batch]), schedule.blocks(micro_batch)
                 yield StepList(
                     (schedule.plan.block(b) if b >= 0 else filler_block(slots) for b in blocks),
-                    Step(epoch, frames, len(micro_batches), ends, self.world_size, self.even),
+                    Step(
+                        epoch,
+                        frames,
+                        len(micro_batches),
+                        ends,
+                        self.world_size,
+                        self.even,
+                        self._group,
+                    ),
                 )
 
     def check_pass(self, number: int) -> None:

@@ -26,7 +26,12 @@ from bload.schedule.balance import blocks_per_rank
 
 Sequences = Iterable[Any] | Callable[[int, int], Iterable[Any]]
 Skip = type[Exception] | tuple[type[Exception], ...]
-BEGINNING: dict[str, Any] = {"read": 0, "waiting": [], "passed": 0, "skipped": 0}
+
+
+def beginning(worker: int) -> dict[str, Any]:
+    """Return the position of a worker at the beginning of a stream; all positions have its keys."""
+    numbers = {"worker": worker, "read": 0, "passed": 0, "skipped": 0}
+    return {**numbers, "waiting": [], "last": None}
 
 
 class StreamBlocks(IterableDataset[Batch]):
@@ -150,7 +155,7 @@ class StreamBlocks(IterableDataset[Batch]):
         info = get_worker_info()
         workers, worker = (info.num_workers, info.id) if info else (1, 0)
         self.check_shards(workers)
-        begin = self.positions[worker] if self.positions else BEGINNING
+        begin = self.positions[worker] if self.positions else beginning(worker)
         shard = _Shard(self, worker * self.world_size + self.rank, workers * self.world_size, begin)
         if worker < self.turn:
             yield None, {"worker": worker, **begin}, None
@@ -182,7 +187,8 @@ class StreamBlocks(IterableDataset[Batch]):
             fault = (
                 "may divide itself among workers and ranks; give sharded=True if the items that a "
                 "worker of a rank sees are its own, or sharded=False if it sees all, and the "
-                "loader is to divide them"
+                "loader is to divide them; if it divides itself among workers alone, give a "
+                "function of (shard, shards) instead"
             )
         elif is_huggingface and not self.sharded and (workers > 1 or split):
             fault = (
@@ -209,7 +215,8 @@ class _Shard:
             self.window.put(number, frames)
         self.window.passed_over = begin["passed"]
         self.skipped: int = begin["skipped"]
-        self.final_blocks: list[Waiting] | None = [*begin["last"]] if "last" in begin else None
+        last = begin.get("last")  # missing in positions of earlier versions
+        self.final_blocks: list[Waiting] | None = None if last is None else [*last]
         """Blocks left after the end of the stream; None before it."""
         self.items_read: int = begin["read"]
         self.pending: dict[int, Any] = {}
@@ -219,13 +226,13 @@ class _Shard:
 
     def position(self) -> dict[str, Any]:
         """Return the numbers of sequences read and skipped, and those not yet in a block."""
-        position = {
+        return {
             "read": self.items_read,
             "waiting": [*self.window.waiting],
             "passed": self.window.passed_over,
             "skipped": self.skipped,
+            "last": None if self.final_blocks is None else [*self.final_blocks],
         }
-        return position if self.final_blocks is None else {**position, "last": [*self.final_blocks]}
 
     def blocks(self) -> Iterator[BlockSample]:
         """Yield the blocks after the position."""

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -11,12 +12,12 @@ import torch.distributed as dist
 from torch.utils.data import DataLoader, IterableDataset
 
 from bload.batch.batch import Batch, TargetsPer, collate_blocks
-from bload.batch.step import Step, has_group
+from bload.batch.step import Step, has_group, hash_ranks
 from bload.batch.trees import compare_kinds
 from bload.errors import InputError, check_whole, differences, plural
 from bload.loading.ranks import compare_ranks, resolve_rank
 from bload.loading.sampler import ENDED, as_json_types
-from bload.loading.stream import BEGINNING, Sequences, Skip, StreamBlocks
+from bload.loading.stream import Sequences, Skip, StreamBlocks, beginning
 
 
 class StreamLoader:
@@ -111,7 +112,7 @@ class StreamLoader:
         self.stream.check_shards(self._workers)
         self._like: tuple[Any, Any] | None = None
         """Frames and targets of this rank's first batch without frames."""
-        self._positions: list[dict[str, Any]] = [BEGINNING] * self._workers
+        self._positions: list[dict[str, Any]] = [*map(beginning, range(self._workers))]
         self._turn = 0
         self._begin = self.step, self._turn, self._positions
         """Position at which the next iteration begins: loaded, or the beginning of the stream."""
@@ -132,7 +133,7 @@ class StreamLoader:
         self.step, self._turn, self._positions = *self._begin[:2], [*self._begin[2]]
         self._skips = [position["skipped"] for position in self._positions]
         self.stream.positions, self.stream.turn = [*self._positions], self._turn
-        batches = iter(self.data)
+        batches, group = iter(self.data), hash_ranks(self.process_group)
         batch, position, fault = self._next(batches)
         filler = self._agree_on_filler(fault)
         if filler is None and not fault:
@@ -145,9 +146,9 @@ class StreamLoader:
                 self._turn = (position["worker"] + 1) % self._workers
             self.step += 1
             ranks = self.stream.world_size if has_group() else 1
-            yield replace(batch or filler, step=Step(0, frames, ranks=ranks))
+            yield replace(batch or filler, step=Step(0, frames, ranks=ranks, group=group))
             batch, position, fault = self._next(batches)
-        self._begin = 0, 0, [BEGINNING] * self._workers
+        self._begin = 0, 0, [*map(beginning, range(self._workers))]
         if self.skipped:
             self._print(f"{self.skipped} of the stream's items were skipped")
 
@@ -239,7 +240,7 @@ class StreamLoader:
         return {
             "step": self.step,
             "turn": self._turn,
-            "positions": [*self._positions],
+            "positions": deepcopy(self._positions),  # torch.distributed.checkpoint loads into it
             "stream": as_json_types({"rank": self.stream.rank, **self._definition()}),
         }
 
@@ -278,7 +279,7 @@ class StreamLoader:
                 check_whole("worker", position.get("worker", worker), worker, worker)
                 for name in ("read", "passed", "skipped"):
                     check_whole(name, position[name], 0, position["read"])
-                for number, frames in chain(position["waiting"], *position.get("last", ())):
+                for number, frames in chain(position["waiting"], *(position.get("last") or ())):
                     check_whole("number", number, 0)
                     check_whole("frames", frames, 1, self.stream.t_max)
         except (AttributeError, KeyError, TypeError, ValueError):

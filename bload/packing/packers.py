@@ -32,6 +32,7 @@ OTHER_NAMES = {
     "batch_size": "set batch_slots to sequences per batch times their mean length",
     "shuffle": "leave it out, since set_epoch draws new blocks",
     "drop_last": 'set last="drop"',
+    "persistent_workers": "leave it out, since workers stay",
     "chunk": "give it to BlockLoader or ChunkSampler",
     "collate_fn": "leave it out, or use BlockSampler and BlockDataset in a DataLoader",
 }

@@ -6,6 +6,7 @@ from itertools import islice
 import numpy as np
 import pytest
 import torch
+import torch.distributed.checkpoint as dcp
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from bload import (
@@ -156,6 +157,17 @@ def test_resuming_decodes_only_what_waited():
     assert waited == {*range(read)} - placed
     assert {number for number in decode.decoded if number < read} == waited
     assert len(decode.decoded) == len({*decode.decoded})
+
+
+@pytest.mark.parametrize(("workers", "steps"), [(0, 3), (0, 24), (2, 3), (2, 24)])
+def test_a_position_goes_through_torchs_distributed_checkpoint(workers, steps, tmp_path):
+    loader = loader_of(num_workers=workers)
+    read = [*islice(loader, steps)]
+    dcp.save({"loader0": loader}, checkpoint_id=tmp_path, no_dist=True)
+    loaded = loader_of(num_workers=workers)
+    dcp.load({"loader0": loaded}, checkpoint_id=tmp_path, no_dist=True)
+    for batches in ([*read, *loaded], loaded, loader_of()):  # the rest, a pass, another loader
+        assert sorted(torch.cat([b.segments.sequence_S for b in batches]).tolist()) == [*range(40)]
 
 
 def test_another_stream_or_other_options_do_not_resume():
