@@ -120,7 +120,8 @@ def evaluate_one(
     }
     if cfg.predictions:
         metadata = {"checkpoint": str(path), "split": source.split, "root": str(source.root)}
-        metadata |= {"small_boxes": config["dataset"]["small_boxes"], "starts": starts}
+        metadata |= {key: config["dataset"][key] for key in ("small_boxes", "validation")}
+        metadata |= {"starts": starts}
         meter = measure_and_write(model, source, ranks, cfg.predictions, metadata, **options)
     else:
         meter = measure(model, source, ranks, **options)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch.nn import functional as F
 from torchvision.transforms.v2 import functional as transforms
@@ -99,9 +98,9 @@ class VideoSource:
 class ActionGenome(VideoSource):
     """One split of an Action Genome root, real or synthetic, with the arguments of `VideoSource`.
 
-    `small_boxes` is that of `datasets.annotations.read.read_annotations`; `steps` holds what each
-    of its rules left. A share `validation` of the training videos, always the same ones, is split
-    ``validation`` instead. Raises `InputError` also for faults in the annotations.
+    `small_boxes` and `validation` are those of `datasets.annotations.read.read_annotations`;
+    `steps` holds what each of its rules left. Raises `InputError` also for faults in the
+    annotations.
     """
 
     def __init__(
@@ -114,12 +113,7 @@ class ActionGenome(VideoSource):
         validation: float = 0.0,
         **options: Any,
     ) -> None:
-        divided = validation > 0 and split in ("train", "validation")
-        annotations = read_annotations(root, "train" if divided else split, small_boxes=small_boxes)
-        self.steps, videos = annotations.steps, annotations.videos
-        if divided:
-            drawn = np.random.default_rng(0).permutation(len(videos))
-            count = max(1, round(validation * len(videos)))
-            members = drawn[:count] if split == "validation" else drawn[count:]
-            videos = tuple(videos[index] for index in sorted(members))
-        super().__init__(root, split, videos, image_size_hw, **options)
+        choices: dict[str, Any] = {"small_boxes": small_boxes, "validation": validation}
+        annotations = read_annotations(root, split, **choices)
+        self.steps = annotations.steps
+        super().__init__(root, split, annotations.videos, image_size_hw, **options)

@@ -6,7 +6,6 @@ functions, so that configs can be checked without it.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +32,7 @@ def synthetic(cfg: SyntheticConfig, split: str, progress: bool) -> "ActionGenome
     from datasets.synthetic.writer import make_if_missing
 
     make_if_missing(cfg.root, progress=progress, **cfg.knobs)
-    return action_genome(replace(cfg, validation=0.0), split, progress)
+    return action_genome(cfg, split, progress)
 
 
 DATASETS: dict[str, tuple[type[DatasetConfig], Callable[..., Any]]] = {

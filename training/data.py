@@ -38,8 +38,13 @@ class Data:
 
 
 def open_split(cfg: DatasetConfig, name: str) -> Split:
-    """Open the videos of a split; missing synthetic data are made."""
+    """Open the videos of a split; missing synthetic data are made.
+
+    Raises:
+        InputError: a frame has no relation, so that it cannot be scored; or as `build_source`.
+    """
     source = build_source(cfg, name, progress=True)
+    source.table.check_labelled()
     if not isinstance(cfg, SyntheticConfig):
         return Split(source, None)
     return Split(source, make_yardsticks(source, World(**cfg.knobs)))
@@ -89,7 +94,7 @@ def find_split(cfg: EvalJob, dataset_config: dict[str, Any], splits: dict[str, S
     """Return the data at `cfg.root`, else those of the model's training; open each only once."""
     dataset: DatasetConfig
     if cfg.root:  # only read; no data are made
-        values = {key: dataset_config[key] for key in ("frame_size", "small_boxes")}
+        values = {key: dataset_config[key] for key in ("frame_size", "small_boxes", "validation")}
         values |= {"root": cfg.root, "cache": cfg.cache}
         if (file := Path(cfg.root, KNOBS_FILE)).exists():
             knobs = {key: value for key, value in read_object(file).items() if key != "version"}

@@ -11,7 +11,7 @@ import numpy as np
 from bload.errors import InputError
 from datasets.annotations.frame_names import frame_number
 from datasets.annotations.read import Video
-from datasets.annotations.targets import FrameTargets
+from datasets.annotations.targets import FrameTargets, unlabelled
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,16 @@ class FrameTable:
                 "fix bbox_size in the person annotations"
             )
         return [(int(h), int(w)) for h, w in np.unique(self.sizes_F2, axis=0)]
+
+    @property
+    def unlabelled(self) -> np.ndarray:
+        """Names of the frames without a relation."""
+        return self.names_F[np.diff(self.relation_offsets) == 0]
+
+    def check_labelled(self) -> None:
+        """Raise `InputError` if a frame has no relation, so that recall cannot count it."""
+        for name in self.unlabelled[:1]:
+            raise unlabelled(name)
 
     @property
     def lengths(self) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Annotations of an Action Genome root, read and filtered by `datasets.annotations.rules`."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -53,16 +53,22 @@ class Annotations:
     problems: Problems
 
 
-def read_annotations(root: Path | str, split: str, *, small_boxes: str = "keep") -> Annotations:
+def read_annotations(
+    root: Path | str, split: str, *, small_boxes: str = "keep", validation: float = 0.0
+) -> Annotations:
     """Read and filter one split of the Action Genome root at `root`.
 
-    `small_boxes` is one of `rules.SMALL_BOXES`. Raises `InputError`, naming the path and the
-    remedy, if files are missing, empty or broken, or name wrong classes, relations or frames. It
-    reports all faults at once, with the first few of each kind.
+    `small_boxes` is one of `rules.SMALL_BOXES`. In real data a share `validation` of the training
+    videos, always the same ones, is split ``validation`` instead. Raises `InputError`, naming the
+    path and the remedy, if files are missing, empty or broken, or name wrong classes, relations or
+    frames. It reports all faults at once, with the first few of each kind.
     """
-    if split not in SPLITS and not (Path(root) / KNOBS_FILE).exists():
+    is_synthetic = (Path(root) / KNOBS_FILE).exists()
+    divided = validation > 0 and split in ("train", "validation") and not is_synthetic
+    if split not in SPLITS and not divided and not is_synthetic:
         raise InputError(f"split {split!r} is not one of {', '.join(SPLITS)}")
-    annotations = filter_annotations(*read_files(root, small_boxes), split, small_boxes=small_boxes)
+    files, of_file = read_files(root, small_boxes), "train" if divided else split
+    annotations = filter_annotations(*files, of_file, small_boxes=small_boxes)
     folder = Path(root) / "annotations"
     annotations.problems.raise_if_any(folder, "fix the files, or download or make them again")
     if not annotations.videos:
@@ -71,7 +77,13 @@ def read_annotations(root: Path | str, split: str, *, small_boxes: str = "keep")
             f"{folder} leaves no video for split {split!r}: frames after each rule are {counts}; "
             f"check that {PERSONS_FILE} belongs to the object file"
         )
-    return annotations
+    if not divided:
+        return annotations
+    videos = annotations.videos
+    drawn = np.random.default_rng(0).permutation(len(videos))
+    count = max(1, round(validation * len(videos)))
+    members = drawn[:count] if split == "validation" else drawn[count:]
+    return replace(annotations, videos=tuple(videos[index] for index in sorted(members)))
 
 
 @cache

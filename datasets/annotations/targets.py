@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bload import InputError
 from datasets.annotations.vocabulary import RELATIONS
 
 
@@ -38,3 +39,11 @@ class FrameTargets:
         multi_hot = np.zeros((len(self.object_classes_M), len(RELATIONS)), dtype=bool)
         multi_hot[self.relations_G2[:, 0], self.relations_G2[:, 1]] = True
         return multi_hot
+
+
+def unlabelled(name: str) -> InputError:
+    """Return the error of a frame that cannot be scored."""
+    return InputError(
+        f"{name} has no ground-truth relation, so its recall is 0 / 0; label a relation of a "
+        "visible object in the annotations, or take the frame out of them"
+    )

@@ -41,6 +41,9 @@ class FrameFiles:
         for path in map(self.path, names):
             if path.name not in existing.get(path.parent.name, ()):
                 problems.add("missing frames", str(path.relative_to(self.folder)))
+        for video, files in existing.items():
+            if files & {"000000.png", "000000.jpg"}:
+                problems.add("videos whose frames are numbered from 0, not from 1", video)
         problems.raise_if_any(
             self.folder,
             "python -m datasets.prepare makes them from the videos, with --check it reports every "
@@ -86,7 +89,8 @@ class FrameFiles:
                 raise InputError(
                     f"frame {path} is {width} x {height} pixels but its annotation asks for "
                     f"{size_hw[1]} x {size_hw[0]}; python -m datasets.prepare --check lists all "
-                    "such frames, without --check it writes them as annotated"
+                    "such frames, and without --check it writes the videos anew whose folders you "
+                    "have removed"
                 )
             frame_Chw.copy_(pixels_hwC.permute(2, 0, 1))
         return frames_TChw

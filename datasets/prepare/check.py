@@ -27,7 +27,8 @@ from datasets.synthetic.world import SPLITS
 
 SLACK = 1.0  # pixels by which a box may leave the image without a remark
 ODD_BOXES = ("without an area", "outside the image", "partly outside the image")
-OTHER_SIZE = "frames of another size than annotated"
+OTHER_SIZE = "frames of another size than annotated; remove the folders of their videos"
+FROM_0 = "videos whose frames are numbered from 0, so that each is one off; extract them from 1"
 
 
 class Findings:
@@ -65,7 +66,10 @@ def check(root: Path, workers: int = 1) -> tuple[Findings, str]:
         report.problems.merge(annotations.problems)
         _report_counts(annotations, split, report, compared=not synthetic)
         if annotations.videos:
-            _check_boxes(FrameTable.from_videos(annotations.videos), report)
+            table = FrameTable.from_videos(annotations.videos)
+            _check_boxes(table, report)
+            for name in table.unlabelled if split != "train" else ():
+                report.problems.add("frames without a relation, which recall cannot count", name)
         else:
             report.problems.add("splits without a video that counts", split)
         size_of |= {frame.name: frame.size_hw for v in annotations.videos for frame in v.frames}
@@ -105,7 +109,7 @@ def _report_counts(
 
 
 def _check_boxes(table: FrameTable, report: Findings) -> None:
-    """Note boxes without an area or wholly outside as problems, partly outside ones as remarks."""
+    """Note sizes that differ within a video as problems, odd boxes as remarks."""
     try:
         table.sizes()
     except InputError as error:
@@ -125,8 +129,7 @@ def _check_boxes(table: FrameTable, report: Findings) -> None:
         for row in np.flatnonzero(kind_N < 3):
             corners = ", ".join(f"{number:g}" for number in boxes_N4[row])
             frame, size = table.names_F[frame_N[row]], f"{width_N[row]} x {height_N[row]}"
-            notes = report.remarks if kind_N[row] == 2 else report.problems
-            notes.add(
+            report.remarks.add(
                 f"{box_kind} boxes {ODD_BOXES[kind_N[row]]}", f"{frame} ({corners} in {size})"
             )
 
@@ -150,7 +153,7 @@ def _check_frames(
         try:
             height, width = check_image(read_file(path), path)
         except InputError as error:
-            return "unreadable frames", str(error)
+            return "unreadable frames; remove them", str(error)
         right_h, right_w = stored_size(size_of[name], stored_as.short_side)
         if (height, width) != (right_h, right_w):
             return OTHER_SIZE, f"{path} is {width} x {height}, not {right_w} x {right_h}"
@@ -161,6 +164,11 @@ def _check_frames(
         problems = [problem for problem in results if problem]
     for kind, example in problems:
         report.problems.add(kind, example)
+    frames_0 = {
+        folder / file_name(f"{video_of(name)}/000000.png", stored_as.format) for name in size_of
+    }
+    for path in sorted(path for path in frames_0 if path.exists()):
+        report.problems.add(FROM_0, str(path))
     for video, problem in stored_as.problems.items():
         report.remarks.add("videos that datasets.prepare has problems with", f"{video}: {problem}")
     count_text = f"{len(size_of) - len(problems):,} are as they should be ({stored_as.describe()})"

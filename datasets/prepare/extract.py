@@ -14,7 +14,7 @@ from bload import InputError
 from datasets.annotations.frame_names import frame_number, frames_by_video, valid_names
 from datasets.annotations.problems import Problems
 from datasets.annotations.read import FRAMES_FOLDER, read_files
-from datasets.frames.manifest import MANIFEST, Manifest, read_manifest
+from datasets.frames.manifest import Manifest, read_manifest
 from datasets.frames.sizes import stored_size
 from datasets.machine import core_count, lock_folder
 from datasets.prepare.decoder import Decoder, VideoError, decoder_version
@@ -69,8 +69,8 @@ def _check_root(root: Path, stored_as: Manifest) -> tuple[dict[str, list[str]], 
     annotated = frames_by_video(valid_names(read_files(root, "keep")[0], problems))
     problems.raise_if_any(root / "annotations", "fix or download the files again")
     old_manifest = read_manifest(frames)
-    if not old_manifest and (count := sum(1 for _ in frames.glob("[!.]*/"))):
-        raise InputError(f"{frames} holds {count} folders and no {MANIFEST}; move them away")
+    if not old_manifest and any(frames.glob("[!.]*/")):
+        old_manifest = AS_PUBLISHED  # an official dump
     if old_manifest and old_manifest.describe() != stored_as.describe():
         raise InputError(
             f"{frames} holds frames stored as {old_manifest.describe()}, not "

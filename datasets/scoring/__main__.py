@@ -1,8 +1,9 @@
 """Score a predictions file: ``python -m datasets.scoring FILE.parquet --root ROOT --split test``.
 
 Needs neither a model nor torch, so that predictions of any model, written in the format of
-`predictions_file`, can be measured by the same rules. --root and --split default to those in the
-file. The file must have every frame of the split; a frame without predictions has one row of nulls.
+`predictions_file`, can be measured by the same rules. --root, --split and --small-boxes default to
+those in the file. The file must have every frame of the split; a frame without predictions has one
+row of nulls.
 """
 
 import argparse
@@ -28,33 +29,35 @@ def score(
     root: Path | str,
     split: str,
     *,
+    small_boxes: str,
+    validation: float = 0.0,
     convention: str = "inclusive",
-    small_boxes: str = "keep",
     oed_filter: bool = False,
 ) -> RecallMeter:
     """Return the meter of every frame of a split, as predicted in the file at `path`.
 
-    Raises `InputError` if the file is no predictions file, lacks a frame of the split, or has a
-    frame that is not in it.
+    `small_boxes` and `validation` are those of `read_annotations`. Raises `InputError` if the file
+    is no predictions file, lacks a frame of the split, or has a frame that is not in it.
     """
-    annotations = read_annotations(root, split, small_boxes=small_boxes)
+    annotations = read_annotations(root, split, small_boxes=small_boxes, validation=validation)
     target_of = {frame.name: frame for video in annotations.videos for frame in video.frames}
     meter = RecallMeter(convention, oed_filter=oed_filter)
     frames, missing = read_predictions(path), dict(target_of)
-    expected = f"the {len(target_of):,} frames that count in {root}, {split}"
+    expected = f"the {len(target_of):,} frames that count in {root}, {split}, {small_boxes=!s}"
     while chunk := list(islice(frames, _CHUNK)):
         for name, _ in chunk:
             if name not in target_of:
                 raise InputError(
-                    f"{path} has frame {name}, which is not one of {expected}; give the root and "
-                    "split it was made on"
+                    f"{path} has frame {name}, which is not one of {expected}; give the root, the "
+                    "split and the small boxes that it was made for"
                 )
             missing.pop(name, None)
         meter.update([p for _, p in chunk], [target_of[name] for name, _ in chunk])
     if missing:
         raise InputError(
             f"{path} has {len(meter):,} of {expected}; {next(iter(missing))} is the first one "
-            "missing: add it, with a null in pair if nothing is predicted there"
+            "missing: give the small boxes that the file was made for, or add the frame, with a "
+            "null in pair if nothing is predicted there"
         )
     return meter
 
@@ -74,16 +77,20 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         metadata = read_metadata(args.file)
         root, split = args.root or metadata.get("root"), args.split or metadata.get("split")
-        if not root or not split:
-            raise InputError(f"{args.file} names no root and split; give --root and --split")
-        small_boxes = args.small_boxes or metadata.get("small_boxes", "keep")
+        small_boxes = args.small_boxes or metadata.get("small_boxes")
+        if not root or not split or not small_boxes:
+            raise InputError(
+                f"{args.file} does not name its root, split and small boxes; give --root, --split "
+                "and --small-boxes; STTran has computed for SGDet and SGCls, keep for PredCls"
+            )
         choices = {"convention": args.iou, "oed_filter": args.oed_filter}
-        meter = score(args.file, root, split, small_boxes=small_boxes, **choices)
+        choices |= {"small_boxes": small_boxes, "validation": metadata.get("validation", 0.0)}
+        meter = score(args.file, root, split, **choices)
         figures = meter.summary() | meter.unseen_summary(trained_pairs(Path(root), small_boxes))
         model = metadata.get("checkpoint", args.file)
         print(
             f"{args.file}: {model}\n{root}, {split}: {figures['frames']:,.0f} frames, "
-            f"{figures['triplets']:,.0f} relations\nIoU {args.iou}"
+            f"{figures['triplets']:,.0f} relations, small boxes: {small_boxes}\nIoU {args.iou}"
             f"{', duplicates removed' * args.oed_filter}\n\n{format_recall(figures)}"
         )
         if args.relations:

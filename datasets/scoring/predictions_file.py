@@ -155,6 +155,11 @@ def read_predictions(path: Path | str) -> Iterator[tuple[str, FramePrediction]]:
 
 
 def _frames(path: Path | str, rows: pd.DataFrame) -> Iterator[tuple[str, FramePrediction]]:
+    for name in rows["frame"][rows.duplicated(["frame", "pair"])][:1]:
+        raise InputError(
+            f"{path} has two rows of frame {name} with the same pair; write every frame once, and "
+            "number its pairs from 0"
+        )
     is_pair_N, values_NV = rows["pair"].notna().to_numpy(), rows[_VALUES].to_numpy()
     classes_N = rows["object_class"].to_numpy(float)  # a column may be of nulls alone
     row_of = rows.groupby("frame", sort=False).indices

@@ -41,7 +41,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from bload import InputError
-from datasets.annotations.targets import FrameTargets
+from datasets.annotations.targets import FrameTargets, unlabelled
 from datasets.annotations.vocabulary import ATTENTION, GROUPS, RELATIONS
 from datasets.scoring.iou import overlaps
 from datasets.scoring.prediction import FramePrediction, check_classes
@@ -127,10 +127,7 @@ def _all_fine(targets: Sequence[FrameTargets]) -> bool:
 def _check_target(target: FrameTargets) -> None:
     labels_G2, M = target.relations_G2, len(target.object_classes_M)
     if not len(labels_G2):
-        raise InputError(
-            f"{target.name} has no ground-truth relation, so its recall is 0 / 0; label a "
-            "relation of a visible object in the annotations, or take the frame out of them"
-        )
+        raise unlabelled(target.name)
     if labels_G2.min() < 0 or (labels_G2.max(axis=0) >= (M, len(RELATIONS))).any():
         low, high = labels_G2.min(axis=0).tolist(), labels_G2.max(axis=0).tolist()
         raise InputError(

@@ -3,6 +3,7 @@
 import json
 import sys
 
+import pandas as pd
 import pytest
 
 from bload.errors import InputError
@@ -26,7 +27,12 @@ def write(ranks, config, path):
     """Predictions of a network that is told what it sees, and the meter's figures."""
     seer, source = seer_and_source(config)
     meter = measure_and_write(
-        seer, source, ranks, path, {"root": str(source.root), "split": "test"}, batch_slots=64
+        seer,
+        source,
+        ranks,
+        path,
+        {"root": str(source.root), "split": "test", "small_boxes": "keep"},
+        batch_slots=64,
     )
     return meter.summary()
 
@@ -64,6 +70,7 @@ def test_the_command_writes_every_frame_once_and_says_what_made_it(finished, dat
         "split": "final",
         "root": str(data_root),
         "small_boxes": "keep",
+        "validation": 0.0,
         "starts": "table",
     }
     names = [name for name, _ in read_predictions(path)]
@@ -79,25 +86,31 @@ def test_the_command_writes_every_frame_once_and_says_what_made_it(finished, dat
         for name, value in figures.items()
         if name not in (*NOT_EQUAL, "epoch") and not name.endswith(of_the_world)
     }
-    rows = relation_rows(score(path, data_root, "final", convention="continuous"), "last.pt")
-    assert len(relations.read_text().splitlines()) == 1 + len(rows)
+    meter = score(path, data_root, "final", small_boxes="keep", convention="continuous")
+    assert len(relations.read_text().splitlines()) == 1 + len(relation_rows(meter, "last.pt"))
 
 
 def test_a_file_of_other_frames_is_reported(written, data_root, tmp_path, capsys):
     path, _ = written
-    with pytest.raises(InputError, match=r"has frame test.* not one of the .* count in .*, train"):
-        score(path, data_root, "train")
+    with pytest.raises(
+        InputError, match=r"has frame test.* not one of the .* count in .*, train, small_boxes=keep"
+    ):
+        score(path, data_root, "train", small_boxes="keep")
     videos = read_annotations(data_root, "test").videos
     frames = [(frame, FramePrediction.empty()) for video in videos for frame in video.frames]
     write_predictions(tmp_path / "less.parquet", frames[:-1], {})
     last = frames[-1][0].name
     with pytest.raises(InputError, match=rf"has 122 of the 123 frames .*; {last} is the first one"):
-        score(tmp_path / "less.parquet", data_root, "test")
+        score(tmp_path / "less.parquet", data_root, "test", small_boxes="keep")
     assert main([str(tmp_path / "less.parquet")]) == 2
-    assert "names no root and split; give --root and --split" in capsys.readouterr().err
+    assert "give --root, --split and --small-boxes" in capsys.readouterr().err
     write_predictions(tmp_path / "empty.parquet", frames, {})
-    meter = score(tmp_path / "empty.parquet", data_root, "test")
+    meter = score(tmp_path / "empty.parquet", data_root, "test", small_boxes="keep")
     assert (len(meter), meter.recall("no", 100)) == (123, 0)
+    rows = pd.read_parquet(path)
+    pd.concat([rows, rows[rows["frame"] == rows["frame"][0]]]).to_parquet(tmp_path / "twice")
+    with pytest.raises(InputError, match="two rows of frame .* with the same pair"):
+        [*read_predictions(tmp_path / "twice")]
 
 
 def test_one_file_for_several_checkpoints_is_refused(tmp_path):

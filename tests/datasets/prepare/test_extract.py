@@ -71,7 +71,16 @@ def test_frames_stored_in_another_or_an_unknown_way_or_by_another_run_are_refuse
     assert "PNG, native size, not JPEG 95, native size" in error
     assert "PNG, short side 64" in refusal(done, capsys, "--short-side", "64")
     (done / "frames" / MANIFEST).unlink()
-    assert "7 folders" in refusal(done, capsys)
+    assert "PNG, native size, not JPEG 95, native size" in refusal(done, capsys, "--format", "jpeg")
+
+
+def test_an_official_dump_is_taken_as_it_is_and_completed(done, capsys):
+    before = {path: path.read_bytes() for path in done.glob("frames/*/*.png")}
+    (done / "frames" / MANIFEST).unlink()
+    next(iter(before)).unlink()
+    assert run(done) == 0
+    assert "1 videos to do (PNG, native size)" in capsys.readouterr().out
+    assert {path: path.read_bytes() for path in done.glob("frames/*/*.png")} == before
 
 
 def test_what_cannot_be_prepared_is_refused(root, tmp_path, capsys):

@@ -57,7 +57,7 @@ def test_true_boxes_are_scored_by_the_protocol_and_unseen_pairs_apart(
     write_copies(root, small_root, unseen)
     flags_F = [[pair in unseen for pair in pairs] for pairs in pairs_F]
     drawn = [(target, predict(target, task, rng)) for target in targets]
-    write_predictions(path, drawn, {"root": str(root), "split": "test"})
+    write_predictions(path, drawn, {"root": str(root), "split": "test", "small_boxes": "keep"})
     assert main([str(path), "--out", str(out)]) == 0
     figures = json.loads(out.read_text())
     words = f"{sum(unseen.values()):,} relations" if unseen else "none in this split"
