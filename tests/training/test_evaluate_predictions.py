@@ -109,7 +109,7 @@ def test_a_file_of_other_frames_is_reported(written, data_root, tmp_path, capsys
     assert (len(meter), meter.recall("no", 100)) == (123, 0)
     rows = pd.read_parquet(path)
     pd.concat([rows, rows[rows["frame"] == rows["frame"][0]]]).to_parquet(tmp_path / "twice")
-    with pytest.raises(InputError, match="two rows of frame .* with the same pair"):
+    with pytest.raises(InputError, match=r"two rows of frame .* with the same pair"):
         [*read_predictions(tmp_path / "twice")]
 
 
