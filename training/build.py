@@ -87,9 +87,15 @@ class Training:
         return {name: part.state_dict() for name, part in parts.items() if part is not None}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` returned; an average that it lacks begins at its weights."""
+        """Restore what `state_dict` returned; an average that it lacks begins at its weights.
+
+        Rates and weight decay stay those of the config.
+        """
         self.model.load_state_dict(state["model"])
+        configured = [(g["base_lr"], g["weight_decay"]) for g in self.optimiser.param_groups]
         self.optimiser.load_state_dict(state["optimiser"])
+        for group, values in zip(self.optimiser.param_groups, configured, strict=True):
+            group["base_lr"], group["weight_decay"] = values
         if self.average and "average" in state:
             self.average.load_state_dict(state["average"])
         elif self.average:

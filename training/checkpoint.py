@@ -216,7 +216,9 @@ def short_name(path: Path, base_path: Path | str) -> str:
 
 
 def load_model(path: Path, device: torch.device) -> tuple[DDS, dict[str, Any]]:
-    """Load a checkpoint; return its model, with averaged weights if it has them, and its contents.
+    """Load a checkpoint; return its model, in evaluation mode, and its contents.
+
+    The weights are the averaged ones if it has them.
 
     Raises:
         InputError: it cannot be read.
@@ -229,4 +231,4 @@ def load_model(path: Path, device: torch.device) -> tuple[DDS, dict[str, Any]]:
             average = AveragedModel(model)
             average.load_state_dict(checkpoint["average"])
             model = cast(DDS, average.module)
-    return model, checkpoint
+    return model.eval(), checkpoint

@@ -93,7 +93,7 @@ def open_data(cfg: TrainJob, ranks: Ranks) -> Data:
 def find_split(cfg: EvalJob, dataset_config: dict[str, Any], splits: dict[str, Split]) -> Split:
     """Return the data at `cfg.root`, else those of the model's training; open each only once."""
     dataset: DatasetConfig
-    if cfg.root:  # only read; no data are made
+    if cfg.root and dataset_config["name"] in ("action_genome", "synthetic"):  # either will do
         values = {key: dataset_config[key] for key in ("frame_size", "small_boxes", "validation")}
         values |= {"root": cfg.root, "cache": cfg.cache}
         if (file := Path(cfg.root, KNOBS_FILE)).exists():
@@ -102,7 +102,8 @@ def find_split(cfg: EvalJob, dataset_config: dict[str, Any], splits: dict[str, S
         else:
             dataset = DatasetConfig("action_genome", **values)
     else:
-        dataset = saved_config(dataset_config, cfg.cache)
+        root = cfg.root or dataset_config["root"]
+        dataset = saved_config({**dataset_config, "root": root}, cfg.cache)
     key = repr(dataset)
     if key not in splits:
         splits[key] = open_split(dataset, cfg.split or dataset.splits[1])

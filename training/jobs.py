@@ -7,7 +7,7 @@ import functools
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from hydra.core.hydra_config import HydraConfig
@@ -18,7 +18,8 @@ from omegaconf.errors import OmegaConfBaseException
 from tabulate import tabulate
 
 from bload.errors import InputError
-from training.compose import explain, register, to_job
+from training.compose import explain, register, short_forms, to_job
+from training.config import CONFIGS
 from training.stopping import AgreedError, Stopped
 
 Row = dict[str, Any]
@@ -43,6 +44,7 @@ def one_job(task: Callable[[Any], Row | None]) -> Callable[[DictConfig], None]:
         by_plugin = hydra.mode == RunMode.MULTIRUN and "basic" not in hydra.launcher._target_
         status, figures = 0, None
         try:
+            check_size(hydra.runtime.choices)
             figures = task(as_dataclass(config))
         except Stopped as stopped:
             if rank == "0":
@@ -66,6 +68,16 @@ def one_job(task: Callable[[Any], Row | None]) -> Callable[[DictConfig], None]:
         FINISHED_JOBS.append((overrides, status, figures or {}))
 
     return job  # type: ignore[return-value]
+
+
+def check_size(choices: Mapping[str, str | None]) -> None:
+    """Raise `AgreedError` for a size of an experiment whose short form is not known."""
+    size, experiment = choices.get("size"), choices.get("experiment")
+    if size and experiment and experiment not in short_forms():
+        raise AgreedError(
+            f"size={size} is known for the experiments in {CONFIGS / 'experiment'}; leave size "
+            f"out, or put {experiment} there"
+        )
 
 
 def as_dataclass(config: DictConfig) -> Any:

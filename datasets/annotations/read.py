@@ -90,8 +90,10 @@ def read_annotations(
 def trained_pairs(root: Path, small_boxes: str) -> np.ndarray | None:
     """Return which relations each object class has in the training split, bool ``(37, 26)``.
 
-    None for a root without training videos.
+    None for a root without training videos, or without Action Genome's files.
     """
+    if not (root / "annotations" / OBJECTS_FILE).exists():
+        return None
     files = read_files(root, small_boxes)
     videos = filter_annotations(*files, "train", small_boxes=small_boxes).videos
     pairs_KR = np.zeros((len(OBJECTS), len(RELATIONS)), bool)

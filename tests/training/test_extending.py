@@ -1,6 +1,7 @@
 """docs/extending.md works as printed: one of each, added from outside, goes through everything."""
 
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from experiments.runs import read_runs
 from tests.installation import run
 from tests.training.jobs import REPOSITORY, only_run, overrides
 from training.compose import compose_job
+from training.jobs import check_size
+from training.stopping import AgreedError
 
 PAGE = (REPOSITORY / "docs" / "extending.md").read_text()
 
@@ -49,6 +52,10 @@ def test_a_packer_a_temporal_part_and_a_data_set_are_trained_and_in_the_tables(
     (line,) = (line for line in run_python(mine, "-c", code).splitlines() if "next_fit" in line)
     assert "94" in line.split()
     assert read_runs(tmp_path / "runs")["loader.name"].tolist() == ["next_fit"]
+    other = shutil.copytree(data_root, tmp_path / "other")
+    for more in ((), (f"root={other}",)):
+        printed = run_python(mine, "mine.py", "eval", f"checkpoint={folder}", "device=cpu", *more)
+        assert "test: 16 frames" in printed
 
 
 def test_a_model_of_ones_own_has_its_own_recipe_under_an_experiment(tmp_path):
@@ -70,3 +77,11 @@ def test_an_experiment_of_ones_own_is_a_sweep(mine, data_root, tmp_path):
     printed = run_python(mine, "mine.py", "-m", path, "experiment=short_blocks", *line)
     assert "Recall@20" in printed.splitlines()[-3]
     assert len([p for p in (tmp_path / "runs").iterdir() if p.is_dir()]) == 2
+
+
+def test_a_size_of_an_experiment_that_has_no_short_form_is_refused():
+    choices = {"size": "quick", "experiment": "short_blocks"}
+    with pytest.raises(AgreedError, match="size=quick is known for the experiments in"):
+        check_size(choices)
+    check_size(choices | {"experiment": "paper_table"})
+    check_size(choices | {"size": None})

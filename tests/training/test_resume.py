@@ -149,6 +149,18 @@ def test_an_average_may_begin_where_a_run_without_one_stopped_and_is_evaluated(c
     assert any(not torch.equal(value, saved["model"][name]) for name, value in measured.items())
 
 
+def test_a_run_from_the_checkpoint_of_another_has_its_own_rates(config, tmp_path):
+    train.train(config("train.epochs=1", "run.name=first"), one_rank())
+    rates = ("train.lr=1e-6", "train.backbone_lr=2e-6", "train.muon_lr=3e-6")
+    resume = ("run.name=second", f"run.resume={tmp_path / 'runs/first/last.pt'}")
+    train.train(config(*rates, *resume), one_rank())
+    groups = torch.utils._pytree.tree_leaves(
+        checkpoint(tmp_path / "runs/second")["optimiser"], is_leaf=lambda part: "base_lr" in part
+    )
+    groups = [group for group in groups if isinstance(group, dict)]
+    assert {group["base_lr"] for group in groups} == {1e-6, 2e-6, 3e-6}
+
+
 def test_evaluations_come_every_k_epochs_and_at_the_end(config):
     figures = {"with/recall@20": 0.5}
     with (
