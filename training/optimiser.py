@@ -52,26 +52,24 @@ def build_optimiser(
     """Build AdamW for everything, or with a `muon_lr` Muon for the matrices of transformer layers.
 
     The backbone has its own rate; norms, biases and embeddings are not decayed. Muon's updates are
-    scaled to the size of AdamW's, so that its rate is of the same order (arXiv 2502.16982).
+    scaled to the size of AdamW's, so that its rate is of the same order (arXiv 2502.16982). Groups
+    do not depend on the rates, so a checkpoint fits other ones.
     """
-    groups: dict[tuple[bool, float, float], list[nn.Parameter]] = {}
+    groups: dict[tuple[bool, bool, bool], list[nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
         if not parameter.requires_grad:
             continue
-        rate = backbone_lr if name.startswith("backbone.") else lr
         matrix = parameter.dim() > 1 and "embed" not in name
-        if uses_muon := muon_lr is not None and matrix and name.startswith(LAYERS):
-            rate = muon_lr
-        key = uses_muon, rate, weight_decay if matrix else 0.0
+        uses_muon = muon_lr is not None and matrix and name.startswith(LAYERS)
+        key = uses_muon, name.startswith("backbone."), matrix
         groups.setdefault(key, []).append(parameter)
-    muon_groups, adamw_groups = (
-        [
-            {"params": parameters, "lr": rate, "base_lr": rate, "weight_decay": decay}
-            for (uses_muon, rate, decay), parameters in groups.items()
-            if uses_muon == is_muon
-        ]
-        for is_muon in (True, False)
-    )
+    muon_groups: list[dict[str, Any]] = []
+    adamw_groups: list[dict[str, Any]] = []
+    for (uses_muon, in_backbone, matrix), parameters in groups.items():
+        rate = muon_lr if uses_muon else backbone_lr if in_backbone else lr
+        group = {"params": parameters, "lr": rate, "base_lr": rate}
+        group["weight_decay"] = weight_decay if matrix else 0.0
+        (muon_groups if uses_muon else adamw_groups).append(group)
     adamw = torch.optim.AdamW(adamw_groups, fused=True)
     if not muon_groups:
         return adamw
