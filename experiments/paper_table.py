@@ -239,11 +239,6 @@ def main() -> None:
     tables = [recall_table(runs, title, timed=not committed) for title, runs in parts.items()]
     chart = "![Recall@20 at equal epochs, and at equal work](../charts/paper_table.svg)"
     study.publish("paper_table", "\n\n".join([chart, *tables]), committed=committed)
-    if committed:
-        earlier = comparisons(read_runs(study.RESULTS / "paper_table_adamw"))
-        del earlier["equal epochs"], earlier["equal work"]  # trained again
-        tables = [recall_table(runs, title) for title, runs in earlier.items()]
-        study.publish("paper_table earlier", "\n\n".join(tables), committed=True)
     if "equal work" in parts:
         panels = {title: parts[title] for title in ("equal epochs", "equal work")}
         path = (args.folder or study.CHARTS) / "paper_table.svg"
