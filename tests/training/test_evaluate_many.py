@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import shutil
 
 import pytest
@@ -10,7 +11,8 @@ import pytest
 import eval as evaluation
 from bload.errors import InputError
 from datasets.annotations.read import KNOBS_FILE
-from tests.training.jobs import checkpoint, evaluate
+from datasets.annotations.vocabulary import OBJECTS
+from tests.training.jobs import REPOSITORY, checkpoint, evaluate
 from training import data
 from training.checkpoint import find_checkpoints, serialise, short_name
 from training.config import EvalJob
@@ -72,6 +74,16 @@ def test_another_root_is_read_for_what_it_is(finished, data_root, tmp_path):
     real = shutil.copytree(data_root, tmp_path / "real", ignore=lambda *_: [KNOBS_FILE])
     split = find_split(EvalJob("x", root=str(real)), saved, {})
     assert (split.source.split, split.yardsticks) == ("test", None)
+
+
+def test_the_page_predicts_the_frames_of_a_folder(finished, data_root, capsys):
+    page = (REPOSITORY / "docs" / "evaluation.md").read_text()
+    (code,) = re.findall(r"```py\n(.*?)```", page, re.S)
+    (folder, *_) = sorted((data_root / "frames").iterdir())
+    exec(code.replace("runs/NAME", str(finished)).replace("FRAMES", str(folder)), {})
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len([*folder.iterdir()])
+    assert {line.split()[0] for line in lines} <= {*OBJECTS}
 
 
 @pytest.fixture
