@@ -12,6 +12,7 @@ from bload.errors import InputError
 from datasets.annotations.frame_names import frame_number
 from datasets.annotations.read import Video
 from datasets.annotations.targets import FrameTargets, unlabelled
+from datasets.annotations.vocabulary import OBJECTS, RELATIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +36,12 @@ class FrameTable:
 
     @classmethod
     def from_videos(cls, videos: Sequence[Video]) -> "FrameTable":
-        """Build the table of at least one video."""
+        """Build the table of at least one video.
+
+        Raises `InputError` naming a frame with a class, a relation or a box that cannot be.
+        """
         frames = [frame for video in videos for frame in video.frames]
-        return cls(
+        table = cls(
             names_F=np.array([frame.name for frame in frames], dtype=np.str_),
             gaps_F=np.concatenate([_gaps(video.frames) for video in videos]),
             sizes_F2=np.array([frame.size_hw for frame in frames], dtype=np.int32),
@@ -49,6 +53,23 @@ class FrameTable:
             object_offsets=_offsets([len(frame.object_classes_M) for frame in frames]),
             relation_offsets=_offsets([len(frame.relations_G2) for frame in frames]),
         )
+        table._check()
+        return table
+
+    def _check(self) -> None:
+        objects_F, labels_F = np.diff(self.object_offsets), np.diff(self.relation_offsets)
+        frame_M, frame_G = (np.repeat(np.arange(len(n_F)), n_F) for n_F in (objects_F, labels_F))
+        limit_G2 = np.stack([objects_F[frame_G], np.full(len(frame_G), len(RELATIONS))], axis=1)
+        is_class_M = (self.object_classes_M > 0) & (self.object_classes_M < len(OBJECTS))
+        is_label_G2 = (self.relations_G2 >= 0) & (self.relations_G2 < limit_G2)
+        for words, wrong_N in (
+            (f"an object class outside 1..{len(OBJECTS) - 1}", frame_M[~is_class_M]),
+            ("a relation of no object or of no class", frame_G[~is_label_G2.all(1)]),
+            ("an object box not finite", frame_M[~np.isfinite(self.object_boxes_M4).all(1)]),
+            ("a person box not finite", np.flatnonzero(~np.isfinite(self.person_boxes_F4).all(1))),
+        ):
+            for frame in wrong_N[:1]:
+                raise InputError(f"{self.names_F[frame]} has {words}; correct its annotation")
 
     def sizes(self) -> list[tuple[int, int]]:
         """Return the native sizes (height, width) that occur.
