@@ -1,14 +1,15 @@
-"""Predictions on true boxes, scored from the command line where training lacks some pairs."""
+"""Predictions scored from the command line: on true boxes, of unseen pairs, of validation videos."""
 
 import copy
 import json
 import pickle
+import shutil
 from collections import Counter
 
 import numpy as np
 import pytest
 
-from datasets.annotations.read import OBJECTS_FILE, PERSONS_FILE, read_annotations
+from datasets.annotations.read import KNOBS_FILE, OBJECTS_FILE, PERSONS_FILE, read_annotations
 from datasets.annotations.vocabulary import GROUPS, OBJECTS, RELATIONS
 from datasets.scoring.__main__ import main
 from datasets.scoring.prediction import FramePrediction
@@ -74,3 +75,14 @@ def test_true_boxes_are_scored_by_the_protocol_and_unseen_pairs_apart(
     assert main([str(path), "--out", str(out), "--oed-filter"]) == 0
     filtered = json.loads(out.read_text())
     assert filtered["no/recall@50"] > figures["no/recall@50"]  # the second of each pair is gone
+
+
+def test_predictions_of_validation_videos_are_scored_from_what_the_file_says(small_root, tmp_path):
+    root = shutil.copytree(small_root, tmp_path / "real", ignore=lambda *_: [KNOBS_FILE])
+    path, choices = tmp_path / "p", {"small_boxes": "keep", "validation": 0.25}
+    for split in ("validation", "train"):
+        videos = read_annotations(root, split, **choices).videos
+        drawn = [(frame, FramePrediction.empty()) for video in videos for frame in video.frames]
+        write_predictions(path, drawn, {"root": str(root), "split": split, **choices})
+        assert main([str(path), "--out", str(tmp_path / "out")]) == 0
+        assert json.loads((tmp_path / "out").read_text())["frames"] == len(drawn)
