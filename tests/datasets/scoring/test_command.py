@@ -1,4 +1,4 @@
-"""Predictions scored from the command line: on true boxes, of unseen pairs, of validation videos."""
+"""Predictions scored from the command line: on true boxes, unseen pairs, validation videos."""
 
 import copy
 import json
