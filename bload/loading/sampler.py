@@ -354,22 +354,21 @@ class BlockSampler(Sampler[list[Block]]):
         generation, epoch, schedule = self._generation, self.epoch, self.schedule
         for step in range(self.step - self._schedule_start.step, schedule.steps):
             micro_batches = schedule.micro_batches(step, self.rank)
-            frames = schedule.frames_in_step(step)
+            whole = Step(
+                epoch,
+                schedule.frames_in_step(step),
+                len(micro_batches),
+                ranks=self.world_size,
+                even=self.even,
+                group=self._group,
+            )
             for micro_batch in micro_batches:
                 self.check_pass(generation)
                 ends = micro_batch == micro_batches[-1]
                 slots, blocks = int(schedule.slots[micro_batch]), schedule.blocks(micro_batch)
                 yield StepList(
                     (schedule.plan.block(b) if b >= 0 else filler_block(slots) for b in blocks),
-                    Step(
-                        epoch,
-                        frames,
-                        len(micro_batches),
-                        ends,
-                        self.world_size,
-                        self.even,
-                        self._group,
-                    ),
+                    whole._replace(ends=ends),
                 )
 
     def check_pass(self, number: int) -> None:
