@@ -21,7 +21,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 from bload.packing.packers import PACKERS
 from bload.show.draw import colour_of, label_of
 from experiments.intervals import ratio, signed, student
-from experiments.runs import read_curves, read_runs
+from experiments.runs import name_splits, read_curves, read_runs
 from experiments.study import markdown, report_runs
 
 LOADER, SEED = "loader.name", "train.seed"
@@ -133,7 +133,8 @@ def tables(folder: Path) -> str:
         "best of `bload` minus best of `sampling`, points": signed(best.bload - best.sampling),
         "end of `mix` minus end of `bload`, points": signed(ends["mix"] - ends.bload),
     }
-    heads = ["steps", "slots", "Recall@20 at the end", "minus naive"]
+    videos = name_splits(runs.replace({"split": {"final": "validation"}}))  # those of curves
+    heads = ["steps", "slots", f"Recall@20 at the end, {videos}", "minus naive"]
     heads += ["Recall@20, last fifth minus the fifth before", "fall of the loss, the same, %"]
     work_heads = ["slots to 90 % of its end", "slots to the common level"]
     blocks = [

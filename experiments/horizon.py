@@ -143,7 +143,8 @@ def control_table(single: pd.DataFrame, repeated: pd.DataFrame) -> str:
             rows.append([cue, way, *counts, student(seeds.recall).text(), gain])
     rows.append(["once minus again", "", "", "", "", signed(gains[0] - gains[1])])
     heads = [f"states of {name_dwell(dwell)}, cues shown", "trained by", "steps", "slots"]
-    return markdown(rows, [*heads, "Recall@20", "`bload` minus sampling"], words=2)
+    recall = f"Recall@20, {name_splits(repeated)}"
+    return markdown(rows, [*heads, recall, "`bload` minus sampling"], words=2)
 
 
 def name_dwell(dwell: float) -> str:

@@ -53,8 +53,9 @@ class BlockSampler(Sampler[list[Block]]):
 
     Args:
         lengths: frames of every sequence, ``(sequences,)``.
-        packer: a key of `bload.PACKERS`. ``bload_exact`` pads least. ``bload`` draws as the paper
-            does; use it to compare with the paper, or where packing must be instant.
+        packer: a key of `bload.PACKERS`. ``bload_exact`` pads least. ``bload`` draws at
+            random, the paper's rule as quoted; use it to compare with the paper, or where packing
+            must be instant.
         batch_slots: slots in a batch, rounded down to ``batch_slots // t_max`` whole blocks, at
             least one. None takes one block.
         t_max: slots in a block; None takes the packer's default, see `natural_t_max`.

@@ -5,8 +5,8 @@
     |c c c c c|
 
 Sequences are sorted into buckets by length and drawn at random inside a bucket, as in the bucketing
-samplers of Lhotse and fairseq. Batches come in random order. Nothing is deleted, but
-the sequences in a batch have similar lengths. Cost: a sort and one pass.
+sampler of Lhotse. Batches come in random order. Nothing is deleted, but the sequences in a batch
+have similar lengths. Cost: a sort and one pass.
 """
 
 import numpy as np

@@ -73,7 +73,7 @@ def check_packer_options(packer: str, options: Iterable[str], *callers: Callable
 
 
 def natural_t_max(lengths: ArrayLike, packer: str, multiple_of: int = 1) -> int:
-    """Return the paper's block size: floor(mean length) for clips, else the longest length.
+    """Return the default block size: floor(mean length) for clips, else the longest length.
 
     Args:
         lengths: frames of every sequence, ``(sequences,)``.

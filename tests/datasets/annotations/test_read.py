@@ -11,7 +11,9 @@ from datasets.annotations.read import (
     SMALL_BOXES_FILE,
     filter_annotations,
     read_annotations,
+    trained_pairs,
 )
+from datasets.annotations.vocabulary import OBJECTS, RELATIONS
 from tests.datasets.annotations.making import entry, frames, person, persons, write_root
 
 NAME = "A.mp4/000002.png"
@@ -123,3 +125,18 @@ def test_the_cause_of_a_fault_is_kept(tmp_path):
     with pytest.raises(InputError, match="TypeError") as caught:
         read_annotations(tmp_path, "train")
     assert isinstance(caught.value.__cause__, TypeError)
+
+
+def test_training_has_the_pairs_of_its_split_under_its_rule_and_none_without_its_videos(tmp_path):
+    tested = frames("C", [1, 2, 3], split="test", **{"class": "dish"})
+    small = frames("B", [1, 2, 3], bbox=(0, 0, 9, 9), **{"class": "chair"})
+    entries_of = tested | small | frames("A", [1, 2, 3])
+    write_root(tmp_path, entries_of, persons(entries_of))
+    for small_boxes, classes in (("keep", {"sofa/couch", "chair"}), ("computed", {"sofa/couch"})):
+        pairs_KR = trained_pairs(tmp_path, small_boxes)
+        assert {OBJECTS[number] for number in pairs_KR.any(1).nonzero()[0]} == classes
+        relations = {RELATIONS[number] for number in pairs_KR.any(0).nonzero()[0]}
+        assert relations == {"looking_at", "behind", "beneath", "sitting_on"}
+    write_root(tmp_path, tested, persons(tested))
+    trained_pairs.cache_clear()
+    assert trained_pairs(tmp_path, "keep") is None
