@@ -62,13 +62,15 @@ def finished_runs(folder: Path) -> list[Path]:
 
 
 def run_row(folder: Path) -> dict:
-    """Return the config of a run, its summary, and the mean loss of the last tenth of its steps."""
+    """Return a run's config, summary, commit, and the mean loss of the last tenth of its steps."""
     config = pd.json_normalize(read_object(folder / "config.json")).iloc[0].to_dict()
     losses = [
         line["loss"] for _, line in metric_lines(folder / "metrics.jsonl") if line["kind"] == "step"
     ]
     last = {"last_loss": np.mean(losses[-max(len(losses) // 10, 1) :])} if losses else {}
-    return {**config, **read_object(folder / "summary.json"), **last, "run": folder.name}
+    commit = read_object(folder / "made_on.json")["git"]
+    summary = read_object(folder / "summary.json")
+    return {**config, **summary, **last, "commit": commit, "run": folder.name}
 
 
 def curve(folder: Path) -> pd.DataFrame:

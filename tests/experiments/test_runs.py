@@ -16,7 +16,10 @@ def test_tables_of_folders_are_those_of_the_files_made_of_them(finished, tmp_pat
     runs.main()
     assert sorted(contents(tmp_path)) == ["curves.csv", "runs.csv"]
     for read, columns in (
-        (read_runs, ["run", "train.seed", "loader.name", "recall", "remembered", "slots"]),
+        (
+            read_runs,
+            ["run", "commit", "train.seed", "loader.name", "recall", "remembered", "slots"],
+        ),
         (read_curves, ["run", "epoch", "processed", "frames", "loss", "recall"]),
     ):
         of_folders, of_files = read(finished.parent), read(tmp_path)
