@@ -1,7 +1,6 @@
 """Exceptions for invalid user input, and the checks that raise them."""
 
 import difflib
-import sys
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from operator import index
@@ -45,19 +44,6 @@ def check_choice(key: str, value: str | None, choices: Collection[str]) -> None:
     """Raise `InputError` unless the value of an option is one of `choices`."""
     if value not in choices:
         raise InputError(f"{key} is {value!r}; choose {any_of(choices)}")
-
-
-def check_number(
-    key: str, value: float, least: float, most: float | None = None, null: bool = False
-) -> None:
-    """Raise `InputError` unless an option is a finite number from `least` to `most`.
-
-    With `null` the message also offers null, which the caller has already accepted.
-    """
-    if not least <= value <= (sys.float_info.max if most is None else most):
-        bounds = f"a finite number, at least {least}" if most is None else f"{least} to {most}"
-        shown = f"{float(value):.4g}" if abs(value) > 1e18 else value
-        raise InputError(f"{key} is {shown}; give {bounds}{', or null' if null else ''}")
 
 
 def check_whole(key: str, value: Any, least: int, most: int = 2**63 - 1) -> int:

@@ -98,9 +98,8 @@ class VideoSource:
 class ActionGenome(VideoSource):
     """One split of an Action Genome root, real or synthetic, with the arguments of `VideoSource`.
 
-    `small_boxes` and `validation` are those of `datasets.annotations.read.read_annotations`;
-    `steps` holds what each of its rules left. Raises `InputError` also for faults in the
-    annotations.
+    `small_boxes` and `validation` are those of `datasets.annotations.read.read_annotations`. Raises
+    `InputError` also for faults in the annotations.
     """
 
     def __init__(
@@ -115,5 +114,4 @@ class ActionGenome(VideoSource):
     ) -> None:
         choices: dict[str, Any] = {"small_boxes": small_boxes, "validation": validation}
         annotations = read_annotations(root, split, **choices)
-        self.steps = annotations.steps
         super().__init__(root, split, annotations.videos, image_size_hw, **options)

@@ -1,10 +1,11 @@
 """Fields of configs: what a key means, which values it takes, and the check of both."""
 
+import sys
 from collections.abc import Collection, Iterator
 from dataclasses import MISSING, field, fields
 from typing import Any, ClassVar
 
-from bload.errors import any_of, check_choice, check_number
+from bload.errors import InputError, any_of, check_choice
 
 
 def key(words: str, default: Any = MISSING, *, defining: bool = True, **traits: Any) -> Any:
@@ -66,3 +67,16 @@ def meanings(config: type) -> Iterator[tuple[str, str]]:
             if options := declared.metadata.get("options"):
                 words = f"{any_of(options)}: {words}"
             yield f"{getattr(config, 'prefix', '')}{declared.name}", words
+
+
+def check_number(
+    key: str, value: float, least: float, most: float | None = None, null: bool = False
+) -> None:
+    """Raise `InputError` unless an option is a finite number from `least` to `most`.
+
+    With `null` the message also offers null, which the caller has already accepted.
+    """
+    if not least <= value <= (sys.float_info.max if most is None else most):
+        bounds = f"a finite number, at least {least}" if most is None else f"{least} to {most}"
+        shown = f"{float(value):.4g}" if abs(value) > 1e18 else value
+        raise InputError(f"{key} is {shown}; give {bounds}{', or null' if null else ''}")

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from models.anchors import Windows
+from models.execution import Tokens, to_key_mask
 from models.frames import Frames
 from models.position import NEAR_WAVES, sine_position
 from models.slots import ComputedSlots
 from models.temporal import build_temporal
 from models.temporal.layers import run_in_chunks
-from models.tokens import Tokens, to_key_mask
 from models.transformer import LayerSizes, SpatialDecoder
 
 

@@ -1,10 +1,9 @@
 """Configs of the network and its losses: every key, its type and its meaning."""
 
 from dataclasses import dataclass, fields
-from pathlib import Path
 
-from bload.errors import InputError, check_number
-from datasets.fields import Checked, choice, key, number
+from bload.errors import InputError
+from datasets.fields import Checked, check_number, choice, key, number
 from models.temporal import TEMPORAL_PARTS
 
 BACKBONES = ("resnet50", "resnet18", "conv")
@@ -33,16 +32,6 @@ def recomputed_share(choice: str) -> float:
         ) from error
     check_number("model.recompute", share, 0, 1)
     return share
-
-
-def missing_weights(weights: str | None) -> str:
-    """Say why ``model.weights`` cannot be read, if it names a missing file; else return ''."""
-    if weights is None or weights in NAMED_WEIGHTS or "://" in weights or Path(weights).is_file():
-        return ""
-    return (
-        f"there is no file {weights}; model.weights takes a file (a run's checkpoint once that run "
-        f"is trained), a URL, {', '.join(NAMED_WEIGHTS)} or null; DETR's file is {DETR_URL}"
-    )
 
 
 LAYERS = (1, 100)

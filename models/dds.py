@@ -22,13 +22,12 @@ from models.anchors import PersonPlace, point_references
 from models.backbone import Pointwise, build_backbone
 from models.box_head import BoxHead
 from models.branch import Branch
-from models.execution import Execution
+from models.execution import Execution, Tokens, to_key_mask
 from models.extent import CENTRES, ENDS, cell_points, cells_inside
 from models.frames import Frames
 from models.outputs import CLASSES, LABELS, Outputs
 from models.position import FAR_WAVES, NEAR_WAVES, sine_position
 from models.slots import ComputedSlots
-from models.tokens import Tokens, to_key_mask
 from models.transformer import Encoder, LayerSizes
 
 PIXEL_MEAN = (0.485, 0.456, 0.406)

@@ -12,7 +12,7 @@ I pictures of this rank's batch, J pictures that it computes, C H W image, L lay
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -20,8 +20,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from bload import Spread, transfers
-from models.execution import Execution
-from models.tokens import Tokens
+from models.execution import Execution, Tokens
 
 if TYPE_CHECKING:
     from models.dds import DDS
@@ -41,20 +40,11 @@ class Exchange(Execution):
             return self.local_execution.compute_tokens(network, frames_ICHW, extent_I2)
         spread, extent_J2 = plan_exchange(frames_ICHW, extent_I2)
         tokens = self.local_execution.compute_tokens(network, spread.away(frames_ICHW), extent_J2)
-        return SpreadTokens(
-            **{key.name: getattr(tokens, key.name) for key in fields(tokens)}, spread=spread
-        )
+        return replace(tokens, spread=spread)
 
     def apply(self, function: Callable[[Tokens], Tensor], tokens: Tokens) -> Tensor:
         values = self.local_execution.apply(function, tokens)
-        return tokens.spread.home(values, dim=1) if isinstance(tokens, SpreadTokens) else values
-
-
-@dataclass(frozen=True, slots=True)
-class SpreadTokens(Tokens):
-    """Tokens of the pictures that this rank computes."""
-
-    spread: Spread
+        return tokens.spread.home(values, dim=1) if tokens.spread else values
 
 
 def plan_exchange(frames_ICHW: Tensor, extent_I2: Tensor | None) -> tuple[Spread, Tensor | None]:

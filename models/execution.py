@@ -1,6 +1,6 @@
 """How the network computes the part in which no picture sees another; what it computes is fixed.
 
-I pictures, C H W image or tokens, D width, L layers.
+I pictures, C H W image or tokens, S tokens, D width, L layers.
 """
 
 from collections.abc import Callable
@@ -9,10 +9,32 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from models.tokens import Tokens
+from bload import Spread
 
 if TYPE_CHECKING:
     from models.dds import DDS
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """The encoded frames, as tokens in rows of a grid."""
+
+    memory_ISD: Tensor
+    placed_ISD: Tensor
+    """`memory_ISD` with the positions added."""
+    centres: Tensor
+    """Centres (x, y) of the tokens as shares of the picture: ``(S, 2)``, or ``(I, S, 2)``."""
+    inside_IS: Tensor | None
+    """Bool, False on tokens outside the picture; None: all are inside."""
+    grid: tuple[int, int]
+    """Rows and columns."""
+    spread: Spread | None = None
+    """How the pictures are shared with other ranks, see `models.exchange`."""
+
+
+def to_key_mask(inside_IS: Tensor | None) -> Tensor | None:
+    """Shape the mask of tokens for all heads and queries: bool ``(I, 1, 1, S)``."""
+    return None if inside_IS is None else inside_IS[:, None, None]
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,16 @@ import re
 import sys
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import torch
 import torchvision
 from torch import Tensor
 
 from bload.errors import InputError
-from models.config import DETR_URL, NAMED_WEIGHTS, missing_weights
+from datasets.machine import reading
+from models.config import DETR_URL, NAMED_WEIGHTS
 from models.dds import DDS
 
 RESNET = {"backbone.": ""}
@@ -80,37 +83,36 @@ def read_weights(path_or_url: str) -> dict[str, Tensor]:
     """Read the tensors of a file, without executing anything; raises as `load_weights`."""
     source = resolve_url(path_or_url)
     is_url = "://" in source
-    if problem := missing_weights(source):
-        raise InputError(problem)
-    try:
-        if is_url:
-            has_hash = re.search(r"-[a-f0-9]{8,}\.", source) is not None
-            state = torch.hub.load_state_dict_from_url(
-                source,
-                map_location="cpu",
-                progress=sys.stderr.isatty(),
-                check_hash=has_hash,
-                weights_only=True,
-            )
-        else:
-            state = torch.load(source, map_location="cpu", weights_only=True)
-    except (MemoryError, torch.OutOfMemoryError):  # the file may be whole
-        raise
-    except Exception as error:  # a broken file can make the unpickler raise anything
-        if is_url and isinstance(error, OSError):
-            raise InputError(
-                f"{source} cannot be fetched ({error}); fetch it on a machine with network "
-                f"(wget {source}), then give model.weights=FILE"
-            ) from error
+    if not is_url and not Path(source).is_file():
         raise InputError(
-            f"{source} cannot be read as weights ({type(error).__name__}: "
-            f"{' '.join(str(error).split())[:120]}); fetch the file again, and give its path as "
-            "model.weights=FILE"
-        ) from error
+            f"there is no file {source}; model.weights takes a file (a run's checkpoint once that "
+            f"run is trained), a URL, {', '.join(NAMED_WEIGHTS)} or null; DETR's file is {DETR_URL}"
+        )
+    with reading(source, "fetch the file again, and give its path as model.weights=FILE"):
+        if not is_url:
+            state = torch.load(source, map_location="cpu", weights_only=True)
+        else:
+            state = _fetch(source)
     if isinstance(state, dict) and isinstance(state.get("model"), dict):
         state = state["model"]
     pairs = state.items() if isinstance(state, dict) else ()
     return {str(name): value for name, value in pairs if isinstance(value, Tensor)}
+
+
+def _fetch(url: str) -> Any:
+    try:
+        return torch.hub.load_state_dict_from_url(
+            url,
+            map_location="cpu",
+            progress=sys.stderr.isatty(),
+            check_hash=re.search(r"-[a-f0-9]{8,}\.", url) is not None,
+            weights_only=True,
+        )
+    except OSError as error:
+        raise InputError(
+            f"{url} cannot be fetched ({error}); fetch it on a machine with network "
+            f"(wget {url}), then give model.weights=FILE"
+        ) from error
 
 
 def resolve_url(path_or_url: str) -> str:

@@ -16,7 +16,7 @@ LIBRARY_NEEDS = {"numpy", "torch", "matplotlib", "PIL"}  # the last two for draw
 LIBRARY_NEEDS |= {"transformers", "pyarrow"}  # for `bload form` and lengths in Parquet alone
 
 
-SHARED = {"INK", "check_choice", "check_number", "colour_of", "differences", "label_of"}
+SHARED = {"INK", "check_choice", "colour_of", "differences", "label_of"}
 SHARED |= {"TooLongError", "any_of", "plural", "sized_plan", "suggest", "to_device"}
 """Names of the library beside `bload.__all__` that the rest of this repository uses."""
 

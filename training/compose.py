@@ -16,8 +16,8 @@ from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import CompactHydraException
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import ConfigAttributeError, ConfigKeyError
+from omegaconf import OmegaConf
+from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
 from bload.errors import InputError, suggest
 from bload.packing.packers import PACKERS
@@ -25,6 +25,7 @@ from datasets.build import DATASETS
 from datasets.fields import meanings
 from training.config import CONFIGS, EvalJob, TrainJob
 from training.loader_config import loader_schema
+from training.stopping import AgreedError
 
 FIRST_IN_HELP = (
     *("train.epochs", "train.batch_slots", "train.lr", "train.seed", "train.micro_batches"),
@@ -50,15 +51,13 @@ class TrainFiles(TrainJob):
 def format_meanings(*, _root_: Any) -> str:
     """Format every key of a composed config with its value and its meaning, for ``--help``."""
     rows = {}
-    for config in (_root_, *_root_.values()):
-        schema = OmegaConf.get_type(config) if isinstance(config, DictConfig) else dict
-        if is_dataclass(schema):
-            for name, words in meanings(schema):
-                value = OmegaConf.select(_root_, name)
-                if OmegaConf.is_config(value):
-                    value = OmegaConf.to_container(value, resolve=True)
-                value = value if isinstance(value, str) else json.dumps(value)
-                rows[name] = f"{name}={value}", words
+    for _, _, schema in find_schemas(_root_):
+        for name, words in meanings(schema):
+            value = OmegaConf.select(_root_, name)
+            if OmegaConf.is_config(value):
+                value = OmegaConf.to_container(value, resolve=True)
+            value = value if isinstance(value, str) else json.dumps(value)
+            rows[name] = f"{name}={value}", words
     first = [rows.pop(name) for name in FIRST_IN_HELP if name in rows]
     width = max(len(setting) for setting, _ in (*first, *rows.values()) if len(setting) < 40)
     lines = [f"  {setting:<{width}}  {words}" for setting, words in first]
@@ -136,9 +135,16 @@ def explain(error: CompactHydraException) -> str:
 
 
 def to_job(config: Any) -> Any:
-    """Convert a composed config to the `TrainJob` or `EvalJob` that it describes."""
-    check_keys(config)
-    job = OmegaConf.to_object(config)
+    """Convert a composed config to the `TrainJob` or `EvalJob` that it describes.
+
+    Raises:
+        AgreedError: a value is invalid, on all ranks alike, since they share the command line.
+    """
+    try:
+        check_keys(config)
+        job = OmegaConf.to_object(config)
+    except (InputError, OmegaConfBaseException) as error:
+        raise AgreedError(str(error)) from error
     return job.job() if isinstance(job, TrainFiles) else job
 
 

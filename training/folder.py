@@ -15,7 +15,6 @@ lock              held by the run that is writing here
 
 import hashlib
 import json
-import logging
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, fields, is_dataclass
@@ -311,19 +310,6 @@ class RunFolder:
         config = {**asdict(cfg), "ranks": ranks.world_size, "ranks_in_name": ranks_in_name}
         self.write_json(self.config, config)
         self.summary.unlink(missing_ok=True)
-
-    def log(self, rank: int) -> logging.Logger:
-        """Open this rank's log."""
-        logger = logging.getLogger(f"bload.rank{rank}")
-        logger.setLevel(logging.INFO)
-        logger.propagate = False
-        while logger.handlers:  # from the job before
-            logger.handlers[0].close()
-            logger.removeHandler(logger.handlers[0])
-        handler = logging.FileHandler(self.path / f"rank{rank}.log")
-        handler.setFormatter(logging.Formatter(f"%(asctime)s rank {rank}: %(message)s"))
-        logger.addHandler(handler)
-        return logger
 
     def write_json(self, path: Path, value: Any) -> None:
         write_whole(path, json.dumps(value, indent=2, sort_keys=True) + "\n")

@@ -14,7 +14,6 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.errors import CompactHydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig
-from omegaconf.errors import OmegaConfBaseException
 from tabulate import tabulate
 
 from bload.errors import InputError
@@ -45,7 +44,7 @@ def one_job(task: Callable[[Any], Row | None]) -> Callable[[DictConfig], None]:
         status, figures = 0, None
         try:
             check_size(hydra.runtime.choices)
-            figures = task(as_dataclass(config))
+            figures = task(to_job(config))
         except Stopped as stopped:
             if rank == "0":
                 print(f"\n{stopped.sentence}", file=sys.stderr, flush=True)
@@ -78,18 +77,6 @@ def check_size(choices: Mapping[str, str | None]) -> None:
             f"size={size} is known for the experiments in {CONFIGS / 'experiment'}; leave size "
             f"out, or put {experiment} there"
         )
-
-
-def as_dataclass(config: DictConfig) -> Any:
-    """Convert a config to its dataclass.
-
-    Raises:
-        AgreedError: a value is invalid, on all ranks alike, since they share the command line.
-    """
-    try:
-        return to_job(config)
-    except (InputError, OmegaConfBaseException) as error:
-        raise AgreedError(str(error)) from error
 
 
 def run(main: Callable[[], Any]) -> NoReturn:

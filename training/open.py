@@ -1,5 +1,7 @@
 """Open a run, new or resumed."""
 
+import time
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -26,8 +28,7 @@ def open_run(cfg: TrainJob, ranks: Ranks, folder: RunFolder, data: Data) -> Iter
 
     The folder has a checkpoint once the body begins.
     """
-    with folder.lock(ranks):
-        log = folder.log(ranks.rank)
+    with folder.lock(ranks), (folder.path / f"rank{ranks.rank}.log").open("a") as log:
         try:
             run, remarks = begin_or_resume(cfg, ranks, folder, data)
             if ranks.is_first:
@@ -39,7 +40,8 @@ def open_run(cfg: TrainJob, ranks: Ranks, folder: RunFolder, data: Data) -> Iter
                 with ranks.stop.record_signals():
                     yield run
         except Exception:
-            log.exception("failed")
+            print(f"{time.asctime()} rank {ranks.rank}: failed", file=log)
+            traceback.print_exc(file=log)
             raise
 
 

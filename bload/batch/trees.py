@@ -94,13 +94,6 @@ def map_tensors(tree: Any, change: Callable[[Tensor], Tensor]) -> Any:
     return tree
 
 
-def has_frames(value: Any, objects: bool) -> bool:
-    """Return True for a tensor ``(F, ...)`` or, if `objects`, a list or tuple."""
-    if isinstance(value, Tensor):
-        return value.dim() > 0
-    return objects and isinstance(value, list | tuple)
-
-
 def frame_counts(tree: Any) -> set[int]:
     """Return the numbers of frames of the parts of a tree: one number if they agree."""
     return {len(part) for part in (tree.values() if isinstance(tree, dict) else [tree])}

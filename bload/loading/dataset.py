@@ -18,7 +18,6 @@ from bload.batch.trees import (
     describe,
     empty_like,
     frame_counts,
-    has_frames,
     map_tensors,
     share_memory,
 )
@@ -211,23 +210,22 @@ def take_values(
 
 def _find_fault(name: str, tree: Any, length: int | None) -> str:
     """Return why frames or targets are not `length` values, one per frame, or ""."""
-    takes_lists, advice = False, " or a dict"
-    if name == "targets":
-        takes_lists, advice = True, ', a dict or a list, or set targets_per="sequence"'
+    takes_lists = name == "targets"
+    remedy = ', or set targets_per="sequence"' if takes_lists else ""
     parts = {name: tree}
     if isinstance(tree, dict) and tree:
         parts = {f"{name} {key!r}": part for key, part in tree.items()}
     for key, part in parts.items():
-        if not has_frames(part, takes_lists):
+        is_tensor = isinstance(part, Tensor) and part.dim() > 0
+        if not (is_tensor or (takes_lists and isinstance(part, list | tuple))):
             kind = type(part).__name__
-            kind += " without a dimension for frames" if isinstance(part, Tensor) else ""
-            return f"{key} of type {kind}; give a tensor or array (frames, ...){advice}"
+            return f"{key} of type {kind}; give a tensor or array (frames, ...){remedy}"
     counts = frame_counts(tree)
     expected = length or max(counts)
     if counts == {expected}:
         return ""
-    remedy = '; give one per frame, or set targets_per="sequence"' if takes_lists else ""
-    return f"{' and '.join(map(str, sorted(counts)))} {name}, not {expected}{remedy}"
+    given = " and ".join(map(str, sorted(counts)))
+    return f"{given} {name}, not {expected}; give one per frame{remedy}"
 
 
 def _copy_lists(tree: Any) -> Any:

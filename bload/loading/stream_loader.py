@@ -4,7 +4,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import replace
-from itertools import chain
 from typing import Any
 
 import torch
@@ -14,7 +13,7 @@ from torch.utils.data import DataLoader, IterableDataset
 from bload.batch.batch import Batch, TargetsPer, collate_blocks
 from bload.batch.step import Step, has_group, hash_ranks
 from bload.batch.trees import compare_kinds
-from bload.errors import InputError, check_whole, differences, plural
+from bload.errors import InputError, differences, plural
 from bload.loading.ranks import compare_ranks, resolve_rank
 from bload.loading.sampler import ENDED, as_json_types
 from bload.loading.stream import Sequences, Skip, StreamBlocks, beginning
@@ -256,7 +255,7 @@ class StreamLoader:
                 every sequence is still in one block, but the blocks of a step are others.
 
         Raises:
-            InputError: the state belongs to another rank or other options, or was edited.
+            InputError: the state belongs to another rank or other options.
         """
         for part in state if isinstance(state, list) else [state]:
             is_state = isinstance(part, dict) and {*self.state_dict()} <= {*part}
@@ -271,21 +270,6 @@ class StreamLoader:
                 "give each rank its own, or the list of all ranks' states where ranks x workers "
                 "is the same and the loader divides the stream"
             )
-        try:
-            check_whole("step", state["step"], 0)
-            check_whole("turn", state["turn"], 0, self._workers - 1)
-            workers = zip(range(self._workers), state["positions"], strict=True)
-            for worker, position in workers:
-                check_whole("worker", position.get("worker", worker), worker, worker)
-                for name in ("read", "passed", "skipped"):
-                    check_whole(name, position[name], 0, position["read"])
-                for number, frames in chain(position["waiting"], *(position.get("last") or ())):
-                    check_whole("number", number, 0)
-                    check_whole("frames", frames, 1, self.stream.t_max)
-        except (AttributeError, KeyError, TypeError, ValueError):
-            raise InputError(
-                "the saved position was edited; load it as StreamLoader saved it"
-            ) from None
         self.step, self._turn = state["step"], state["turn"]
         self._positions = [*state["positions"]]
         self._begin = self.step, self._turn, self._positions

@@ -123,7 +123,7 @@ class _Round:
     def exchange(self, rng: np.random.Generator) -> None:
         """Fill blocks: add a loose piece that fits exactly, or swap a piece for a longer one."""
         size = self.size_P[self.loose]
-        self.loose = self.loose[_sorting(size)]
+        self.loose = self.loose[np.argsort(size, kind="stable")]
         number = np.bincount(size, minlength=self.t_max + 1)
         open_B = np.flatnonzero(self.room_B)
         room = self.room_B[self.block]
@@ -135,7 +135,7 @@ class _Round:
         choice_B = np.full(len(self.room_B), -1)
         choice_B[block[offered]] = offered
         choice = choice_B[choice_B >= 0]
-        choice = choice[_sorting(wanted[choice])]
+        choice = choice[np.argsort(wanted[choice], kind="stable")]
         wanted = wanted[choice]
         nth = np.arange(len(wanted)) - np.searchsorted(wanted, wanted)
         gets = nth < number[wanted]
@@ -147,10 +147,3 @@ class _Round:
         self.piece[place], self.loose[swapped] = self.loose[swapped], self.piece[place]
         self.room_B[block[swaps]] = 0
         self._put(loose[~swaps], block[~swaps])
-
-
-def _sorting(values: np.ndarray) -> np.ndarray:
-    """Return ``np.argsort(values, kind="stable")``, computed faster; values are below 2**31."""
-    keys = (values.astype(np.int64) << 32) | np.arange(len(values))
-    keys.sort()
-    return keys & (2**32 - 1)

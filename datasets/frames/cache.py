@@ -35,7 +35,7 @@ from datasets.annotations.frame_table import FrameTable
 from datasets.annotations.targets import FrameTargets
 from datasets.frames.files import FrameFiles
 from datasets.frames.sizes import fit, gib
-from datasets.machine import core_count, lock_folder, plain_file, write_whole
+from datasets.machine import core_count, lock_folder, plain_file, reading, write_whole
 
 DATA, MANIFEST = "frames.u8", "manifest.json"
 VERSION = 1
@@ -193,16 +193,14 @@ def _write_frames(
 
 
 def _check(folder: Path, expected: dict[str, Any]) -> None:
-    try:
+    remedy = f"remove {folder} and it is made again, or give another path"
+    with reading(folder / MANIFEST, remedy):
         manifest = json.loads(plain_file(folder / MANIFEST).read_text())
         differences = [name for name, value in expected.items() if manifest.get(name) != value]
         if (folder / DATA).stat().st_size != expected["bytes"]:
             differences.append("bytes on disk")
-        problem = f"is of other frames, of another size or not whole ({', '.join(differences)})"
-    except (OSError, ValueError, AttributeError) as error:
-        differences, problem = [str(error)], f"cannot be read ({error})"
     if differences:
         raise InputError(
-            f"the frame cache {folder} {problem}; remove {folder} and it is made again, or give "
-            "another path"
+            f"the frame cache {folder} is of other frames, of another size or not whole "
+            f"({', '.join(differences)}); {remedy}"
         )

@@ -7,8 +7,6 @@ h x w pixels, C channels.
 """
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 
@@ -16,8 +14,9 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from bload import InputError
-from datasets.machine import plain_file
+from datasets.machine import plain_file, reading
 
+REMEDY = "extract or copy it again"
 warnings.simplefilter("error", Image.DecompressionBombWarning)
 
 
@@ -29,7 +28,7 @@ def decode(path: Path) -> np.ndarray:
     """
     data = read_file(path)
     check_image(data, path)
-    with _errors_with_path(data, path), Image.open(BytesIO(data)) as image:
+    with reading(path, REMEDY), Image.open(BytesIO(data)) as image:
         ImageOps.exif_transpose(image, in_place=True)
         return np.array(_rgb(image))
 
@@ -40,10 +39,7 @@ def check_image(data: bytes, path: Path) -> tuple[int, int]:
     Raises `InputError` naming `path` for another kind of file, a claimed size of more than Pillow's
     89 million pixels, a PNG with a wrong checksum, and a file that is not whole.
     """
-    with (
-        _errors_with_path(data, path),
-        Image.open(BytesIO(data), formats=("PNG", "JPEG")) as image,
-    ):
+    with reading(path, REMEDY), Image.open(BytesIO(data), formats=("PNG", "JPEG")) as image:
         if image.format == "JPEG" and b"\xff\xd9" not in data:
             raise ValueError("it is truncated")
         image.verify()
@@ -58,18 +54,6 @@ def read_file(path: Path) -> bytes:
             "of the annotations"
         )
     return plain_file(path).read_bytes()
-
-
-@contextmanager
-def _errors_with_path(data: bytes, path: Path) -> Iterator[None]:
-    try:
-        yield
-    except MemoryError:  # of this machine: no image of a huge claimed size gets here
-        raise
-    except Exception as error:  # a broken image raises nearly anything
-        raise InputError(
-            f"frame {path} ({len(data)} bytes) does not decode ({error}); extract or copy it again"
-        ) from error
 
 
 def _rgb(image: Image.Image) -> Image.Image:

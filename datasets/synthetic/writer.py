@@ -15,7 +15,7 @@ import numpy as np
 from PIL import Image
 from tqdm import tqdm
 
-from bload import InputError
+from bload.errors import InputError, differences
 from datasets.annotations.read import FRAMES_FOLDER, KNOBS_FILE, OBJECTS_FILE, PERSONS_FILE
 from datasets.annotations.vocabulary import GROUPS, OBJECTS, RELATIONS, without_separators
 from datasets.machine import lock_folder, plain_file, reading
@@ -37,14 +37,9 @@ def make_if_missing(root: Path | str, *, progress: bool = True, **knobs: Any) ->
                 _write_root(root, world, progress)
     with reading(root / KNOBS_FILE, "put it back, or make another root"):
         saved_world = dict(json.loads(plain_file(root / KNOBS_FILE).read_text()))
-    differences = [
-        f"{name} is {saved_world.get(name)} there and {value} here"
-        for name, value in world.manifest().items()
-        if saved_world.get(name) != value
-    ]
-    if differences:
+    if changes := differences(saved_world, world.manifest()):
         raise InputError(
-            f"the synthetic root {root} was made differently: {', '.join(differences)}; "
+            f"the synthetic root {root} was made differently: {changes}; "
             "remove it, ask for what it holds, or give another path"
         )
     return root

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from datasets.prepare.extract import prepare
-from datasets.synthetic import World, make_if_missing
+from datasets.synthetic.world import World
+from datasets.synthetic.writer import make_if_missing
 from tests.video_root import make_video_root
 
 SMALL = {"train_videos": 8, "test_videos": 4, "validation_videos": 1, "final_videos": 1}

@@ -8,7 +8,7 @@ import torch
 from bload.errors import InputError
 from datasets.action_genome import ActionGenome
 from datasets.annotations.read import KNOBS_FILE, PERSONS_FILE
-from datasets.synthetic import write_scripts
+from datasets.synthetic.script import write_scripts
 from datasets.synthetic.world import SPLITS
 from tests.datasets.annotations.making import edit
 from tests.datasets.box_root import write_box_root

@@ -10,7 +10,7 @@ from datasets.augmentation import Augmentation
 from datasets.build import build_source, saved_config
 from datasets.config import AugmentConfig, DatasetConfig, SyntheticConfig
 from datasets.letterbox import Letterbox
-from datasets.synthetic import World
+from datasets.synthetic.world import World
 from tests.datasets.conftest import SMALL
 
 

@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_flatten
 
 import eval as evaluation
 import train
-from datasets.synthetic import World
+from datasets.synthetic.world import World
 from training import run as runs
 from training.build import open_training
 from training.compose import compose_job

@@ -10,7 +10,7 @@ import yaml
 
 from bload import PACKERS, InputError
 from datasets.config import SyntheticConfig
-from datasets.synthetic import World
+from datasets.synthetic.world import World
 from models.config import LossConfig, ModelConfig
 from tests.installation import ROOT, run
 from training.compose import compose_job

@@ -9,7 +9,7 @@ from torch import nn
 
 import train
 from datasets.scoring.recall import RecallMeter
-from datasets.synthetic import World
+from datasets.synthetic.world import World
 from datasets.synthetic.yardsticks import make_yardsticks
 from tests.training.jobs import evaluate, one_rank, only_run, overrides
 from tests.training.test_evaluate import recall, seer_and_source

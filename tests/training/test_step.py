@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from datasets.synthetic import World
+from datasets.synthetic.world import World
 from tests.training.jobs import one_rank, take_steps
 from training.build import open_training
 from training.compose import compose_job

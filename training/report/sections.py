@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from omegaconf.errors import OmegaConfBaseException
 
-from bload import PACKERS
+from bload import PACKERS, InputError
 from datasets.build import DATASETS
 from datasets.machine import plain_file
 from training.compose import compose_job
@@ -206,6 +205,6 @@ def defaults(groups: Mapping[str, Any]) -> dict[str, str]:
     for root in ([], ["dataset.root=ROOT"]):
         try:
             return texts(asdict(compose_job("train", [*overrides, *root])))
-        except OmegaConfBaseException:  # a key has no default
+        except InputError:  # a key has no default
             continue
     return {}

@@ -78,7 +78,7 @@ def test_every_kind_of_image_gives_its_pixels_and_its_size(path, recwarn):
     assert not recwarn.list
 
 
-def refused(data, path, match="does not decode"):
+def refused(data, path, match="cannot be read"):
     path.write_bytes(data)
     with pytest.raises(InputError, match=match):
         check_image(data, path)
@@ -100,13 +100,13 @@ def test_no_flipped_bit_of_a_png_changes_pixels(path):
                 np.testing.assert_array_equal(decode(path), pixels_hw3)
 
 
-def test_what_is_no_image_or_not_whole_is_named_with_its_size(path):
+def test_what_is_no_image_or_not_whole_is_named(path):
     bad = [b"", b"text", encode(Image.new("RGB", (4, 4)), "GIF")]
     for data in (PNGS["rgb"][0], JPEGS["4:2:0"], JPEGS["progressive"]):
         last = 5 if data.startswith(b"\x89") else 1  # a PNG ends in the checksum of nothing
         bad += [data[:length] for length in (*range(0, len(data), 37), len(data) - last)]
     for data in bad:
-        refused(data, path, rf"{path} \({len(data)} bytes\) does not decode \(")
+        refused(data, path, rf"{path} cannot be read .*; extract or copy it again")
 
 
 def test_a_machine_without_memory_is_not_called_a_damaged_frame(path, monkeypatch):

@@ -12,10 +12,12 @@ from datasets.action_genome import ActionGenome
 from datasets.annotations.vocabulary import SPATIAL
 from datasets.scoring.prediction import FramePrediction
 from datasets.scoring.recall import RecallMeter
-from datasets.synthetic import World, cues, observers, write_scripts
+from datasets.synthetic import cues, observers
 from datasets.synthetic.__main__ import main
 from datasets.synthetic.evidence import evidence_ages, memory_flags
 from datasets.synthetic.observers import EVERYTHING, cut_off, expected_recall, triplet_weights
+from datasets.synthetic.script import write_scripts
+from datasets.synthetic.world import World
 
 KINDS = (
     ("attention", cues.ATTENTION_CHANCES, cues.ATTENTION_CODES),

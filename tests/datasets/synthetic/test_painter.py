@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from datasets.synthetic import World, cues, write_scripts
+from datasets.synthetic import cues
 from datasets.synthetic.cues import NO_CUE
 from datasets.synthetic.painter import BLANK, CUE_COLOURS, cue_cells, paint, tile
-from datasets.synthetic.script import COUNTS, NO_OBJECT
+from datasets.synthetic.script import COUNTS, NO_OBJECT, write_scripts
+from datasets.synthetic.world import World
 
 BASE = len(CUE_COLOURS)
 COLOURS = np.concatenate([CUE_COLOURS, [BLANK]]).astype(int)

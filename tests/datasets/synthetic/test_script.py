@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from datasets.synthetic import World, cues, write_script, write_scripts
+from datasets.synthetic import cues
 from datasets.synthetic.cues import NO_CUE
-from datasets.synthetic.script import COUNTS
+from datasets.synthetic.script import COUNTS, write_script, write_scripts
+from datasets.synthetic.world import World
 
 MANY = World(train_videos=60, test_videos=5)
 

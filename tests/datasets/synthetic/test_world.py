@@ -6,9 +6,8 @@ import pytest
 from bload.errors import InputError
 from bload.lengths import action_genome_lengths
 from datasets.annotations.vocabulary import RELATIONS, SPATIAL
-from datasets.synthetic import World
 from datasets.synthetic.spatial import spatial_relations
-from datasets.synthetic.world import draw_lengths
+from datasets.synthetic.world import World, draw_lengths
 
 
 def test_impossible_knobs_are_named_with_their_value():

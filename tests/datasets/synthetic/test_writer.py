@@ -9,8 +9,9 @@ import pytest
 from bload.errors import InputError
 from datasets.action_genome import ActionGenome
 from datasets.annotations.unpickler import read_pickle
-from datasets.synthetic import make_if_missing, writer
+from datasets.synthetic import writer
 from datasets.synthetic.__main__ import main
+from datasets.synthetic.writer import make_if_missing
 
 VIDEOS = {"train_videos": 2, "test_videos": 1, "validation_videos": 1, "final_videos": 1}
 TINY = {**VIDEOS, "image_size": 32, "progress": False}
@@ -55,7 +56,7 @@ def test_a_root_is_made_once_and_refuses_other_knobs_with_both_values(tmp_path, 
     root = make_if_missing(tmp_path / "deep" / "root", **TINY)
     monkeypatch.setattr(writer, "paint", None)
     assert make_if_missing(root, **TINY) == root
-    with pytest.raises(InputError, match=r"seed is 0 there and 4 here"):
+    with pytest.raises(InputError, match=r"made differently: seed was 0 and is 4"):
         make_if_missing(root, **TINY, seed=4)
 
 
