@@ -79,6 +79,7 @@ def observe_horizons(runs: pd.DataFrame) -> tuple[dict[str, list[float]], list[f
     """Return observer -> its Recall@20 by horizon, and what fresh clips cut off by horizon."""
     clip, figures = int(runs.t_max.min()), []
     for _, run in runs.sort_values(DWELL).drop_duplicates(DWELL).iterrows():
+        run = run.dropna()  # an earlier run lacks some keys
         knobs = {key: value for key, value in asdict(World()).items() if f"dataset.{key}" in run}
         knobs = {key: type(value)(run[f"dataset.{key}"]) for key, value in knobs.items()}
         figures.append(observe(World(**knobs), run.split, clip))
