@@ -15,7 +15,7 @@ from dataclasses import replace
 import pandas as pd
 
 from datasets.build import build_source
-from experiments.interleaved import on_ranks, sweep_jobs, time_turns, turn_options
+from experiments.interleaved import add_all_clips, on_ranks, sweep_jobs, time_turns, turn_options
 from experiments.intervals import ratio
 from experiments.study import markdown, report_rows
 from training.config import TrainJob
@@ -27,7 +27,7 @@ BASE = ("bload_exact", "computed")
 
 def measure(ranks: Ranks, overrides: Sequence[str], share: float, rounds: int) -> list[dict]:
     """Return a row for each way and round; the ways take turns in each round."""
-    jobs = [fill_steps(job) for job in sweep_jobs("alternatives", overrides)]
+    jobs = [fill_steps(job) for job in add_all_clips(sweep_jobs("alternatives", overrides))]
     return time_turns(jobs, ranks, share, rounds)
 
 

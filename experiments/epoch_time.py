@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from experiments import paper
-from experiments.interleaved import on_ranks, sweep_jobs, time_turns, turn_options
+from experiments.interleaved import add_all_clips, on_ranks, sweep_jobs, time_turns, turn_options
 from experiments.intervals import Interval, ratio
 from experiments.study import markdown, report_rows
 from training.ranks import Ranks
@@ -23,7 +23,7 @@ from training.ranks import Ranks
 
 def measure(ranks: Ranks, overrides: Sequence[str], share: float, rounds: int) -> list[dict]:
     """Return a row for each loader and round; the loaders take turns in each round."""
-    jobs = sweep_jobs("epoch_time", overrides)
+    jobs = add_all_clips(sweep_jobs("epoch_time", overrides))
     measured = f"measured, {jobs[0].dataset.frame_size[0]} pixels"
     return [{"measured": measured, **row} for row in time_turns(jobs, ranks, share, rounds)]
 

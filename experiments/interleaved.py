@@ -5,7 +5,7 @@ They run in one process, or in each rank that torchrun started, on one thread ea
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise, product
 from statistics import median
 from typing import Any
@@ -47,6 +47,16 @@ def sweep_jobs(experiment: str, overrides: Sequence[str]) -> list[TrainJob]:
         compose_job("train", [*line, *map("=".join, zip(varied, values, strict=True))])
         for values in product(*choices)
     ]
+
+
+def add_all_clips(jobs: Sequence[TrainJob]) -> list[TrainJob]:
+    """Return the jobs, each of `sampling` followed by one with all whole clips of a video."""
+    added = []
+    for job in jobs:
+        added.append(job)
+        if job.loader.name == "sampling":
+            added.append(replace(job, loader=replace(job.loader, clips="all")))
+    return added
 
 
 def on_ranks(measure: Callable[..., list[dict]]) -> Callable[..., list[dict]]:
@@ -140,8 +150,9 @@ def time_turns(jobs: Sequence[TrainJob], ranks: Ranks, share: float, rounds: int
     for contender, turns in take_turns(jobs, ranks, share, rounds):
         cfg, loader = contender.cfg, contender.loader
         account, skips = loader.account, cfg.model.skip_padding
+        all_clips = vars(cfg.loader).get("clips") == "all"
         columns = {
-            "loader": cfg.loader.name,
+            "loader": cfg.loader.name + " clips=all" * all_clips,
             "padding": "skipped" if skips else "computed",
             "ranks": ranks.world_size,
             "slots": account.processed,

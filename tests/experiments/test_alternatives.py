@@ -9,12 +9,16 @@ from experiments.interleaved import steps_by_round
 from tests.training.jobs import one_rank
 
 
-def test_two_ways_take_turns_through_a_whole_epoch(command_line):
-    overrides = command_line("loader=single,bload_exact", "model.skip_padding=false")
+def test_ways_take_turns_through_a_whole_epoch(command_line):
+    overrides = command_line("loader=single,sampling,bload_exact", "model.skip_padding=false")
     rows = pd.DataFrame(measure(one_rank(), overrides, share=1, rounds=2))
-    assert rows["round"].tolist() == [1, 2, 1, 2]
-    assert {*rows.frames} == {174}
-    single, exact = rows.iloc[0], rows.iloc[2]
+    assert rows["round"].tolist() == [1, 2] * 4
+    ways = rows[rows["round"] == 1].set_index("loader")
+    assert [*ways.index] == ["single", "sampling", "sampling clips=all", "bload_exact"]
+    assert (ways.frames + ways.deleted == 174).all()
+    assert ways.deleted["sampling"] > ways.deleted["sampling clips=all"] > 0
+    single, exact = ways.loc["single"], ways.loc["bload_exact"]
+    assert single.deleted == exact.deleted == 0
     assert single.steps == 3  # of 3 of the 8 videos, about as many as fill 64 frames
     assert (single.padded, single.one_shape) == (0, False)
     assert (exact.padded, exact.one_shape) == (45 * exact.steps - 174, True)
