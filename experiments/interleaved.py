@@ -55,7 +55,8 @@ def add_all_clips(jobs: Sequence[TrainJob]) -> list[TrainJob]:
     for job in jobs:
         added.append(job)
         if job.loader.name == "sampling":
-            added.append(replace(job, loader=replace(job.loader, clips="all")))
+            clips: dict[str, Any] = {"clips": "all"}  # a key of sampling's config alone
+            added.append(replace(job, loader=replace(job.loader, **clips)))
     return added
 
 
