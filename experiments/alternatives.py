@@ -1,6 +1,6 @@
 """Alternatives: what else could feed the ranks, and how fast, with padding computed or skipped?
 
-    export OMP_NUM_THREADS=1                                # 40 minutes in all, on two cores
+    export OMP_NUM_THREADS=1                                # 25 minutes in all, on two cores
     python -m experiments.alternatives --measure dataset.cache=data/cache64
     torchrun --nproc_per_node=2 -m experiments.alternatives --measure dataset.cache=data/cache64
     python -m experiments.alternatives                      # the table of what was measured
@@ -41,21 +41,27 @@ def fill_steps(cfg: TrainJob) -> TrainJob:
 
 
 def tables(rows: pd.DataFrame) -> str:
-    """Tabulate the ways: speed on each number of ranks, over that of `BASE`, round by round."""
+    """Tabulate the ways: speed on each number of ranks, over that of `BASE`, round by round.
+
+    A way that was not measured on more ranks has empty cells there.
+    """
     turns = dict([*rows.groupby([*WAY, "ranks"], sort=False)])
     ranks, cells = sorted(rows.ranks.unique()), []
     fewest, largest = ranks[0], ranks[-1]
-    for way in rows[WAY].drop_duplicates().itertuples(index=False, name=None):
-        speeds, base = ([turns[*key, n].frames_per_second for n in ranks] for key in (way, BASE))
-        ratios = [ratio(*pair).text(2) for pair in zip(speeds, base, strict=True)]
-        first, last = turns[*way, fewest].iloc[0], turns[*way, largest].iloc[0]
+    for way in rows[rows.ranks == fewest][WAY].drop_duplicates().itertuples(index=False, name=None):
+        measured = {n: turns[*way, n] for n in ranks if (*way, n) in turns}
+        speeds = {
+            n: ratio(own.frames_per_second, turns[*BASE, n].frames_per_second).text(2)
+            for n, own in measured.items()
+        }
+        first = measured[fewest].iloc[0]
         cells.append(
             [
                 f"`{first.loader}`, {first.padding}",
-                *(["1"] * len(ranks) if way == BASE else ratios),
+                *("1" if way == BASE else speeds.get(n, "") for n in ranks),
                 *(f"{first[name]:,}" for name in ("padded", "deleted", "steps")),
-                f"{last.imbalance:.3f}",
-                f"{turns[*way, fewest].peak_mib.max():,.0f}",
+                f"{measured[largest].imbalance.iloc[0]:.3f}" if largest in measured else "",
+                f"{measured[fewest].peak_mib.max():,.0f}",
                 "yes" if first.one_shape else "no",
             ]
         )

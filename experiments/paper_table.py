@@ -99,7 +99,7 @@ def find_budget(runs: pd.DataFrame) -> float:
 def speeds() -> dict[str, float]:
     """Return the time of an epoch as last measured, naive's over each."""
     turns = study.read_rows(study.RESULTS / "epoch_time.csv")
-    turns = turns[turns.measured == turns.measured[0]]
+    turns = turns[turns.measured == turns.measured.iloc[-1]]
     seconds = dict([*(turns.seconds_a_step * turns.steps).groupby(turns.loader)])
     return {name: ratio(seconds["naive"], turns).mean for name, turns in seconds.items()}
 

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from bload import InputError
-from experiments.alternatives import measure
+from experiments.alternatives import measure, tables
 from experiments.interleaved import steps_by_round
 from tests.training.jobs import one_rank
 
@@ -22,6 +22,9 @@ def test_ways_take_turns_through_a_whole_epoch(command_line):
     assert single.steps == 3  # of 3 of the 8 videos, about as many as fill 64 frames
     assert (single.padded, single.one_shape) == (0, False)
     assert (exact.padded, exact.one_shape) == (45 * exact.steps - 174, True)
+    earlier = rows[~rows.loader.str.contains("clips")].assign(ranks=2)  # had no such way
+    lines = [line.split("|") for line in tables(pd.concat([rows, earlier])).splitlines()]
+    assert [line[3].strip() == "" for line in lines[2:]] == [False, False, True, False]
 
 
 def test_rounds_share_the_steps_evenly():
