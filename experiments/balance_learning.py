@@ -5,7 +5,7 @@
 
 `window` and `queue` bring blocks of like cost into one step; `pairs` and `counts` keep the random
 steps of `none` and share them out otherwise. Judged by Recall@20 and by the loss of the last tenth
-of the steps, each minus `none`, by seed (dev/LOG.md, "Two protocols").
+of the steps, each minus `none`, by seed (dev/LOG.md, "The headline, again").
 """
 
 from pathlib import Path

@@ -1,6 +1,6 @@
 """Time of an epoch: how much faster than naive padding is each loader?
 
-    export OMP_NUM_THREADS=1                                # 15 minutes on one core, 5 GB
+    export OMP_NUM_THREADS=1                                # 15 minutes on one core, 6 GB
     python -m experiments.epoch_time --measure --share 0.15 --rounds 40 \\
         dataset.image_size=96 dataset.cache=data/cache96
     python -m experiments.epoch_time                        # the tables of what was measured
