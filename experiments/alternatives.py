@@ -51,8 +51,8 @@ def tables(rows: pd.DataFrame) -> str:
     for way in rows[rows.ranks == fewest][WAY].drop_duplicates().itertuples(index=False, name=None):
         measured = {n: turns[*way, n] for n in ranks if (*way, n) in turns}
         speeds = {
-            n: ratio(own.frames_per_second, turns[*BASE, n].frames_per_second).text(2)
-            for n, own in measured.items()
+            n: ratio(rounds.frames_per_second, turns[*BASE, n].frames_per_second).text(2)
+            for n, rounds in measured.items()
         }
         first = measured[fewest].iloc[0]
         cells.append(

@@ -28,36 +28,47 @@ def measure(ranks: Ranks, overrides: Sequence[str], share: float, rounds: int) -
     return [{"measured": measured, **row} for row in time_turns(jobs, ranks, share, rounds)]
 
 
+def speeds(rows: pd.DataFrame) -> dict[str, dict[str, Interval]]:
+    """Return measurement -> loader -> how many times as fast as naive's its epoch is."""
+    measured = {}
+    for name, rounds in rows.groupby("measured", sort=False):
+        seconds = dict([*(rounds.seconds_a_step * rounds.steps).groupby(rounds.loader)])
+        measured[name] = {
+            loader: ratio(seconds["naive"], turns) for loader, turns in seconds.items()
+        }
+    return measured
+
+
 def tables(rows: pd.DataFrame) -> str:
-    """Tabulate speed over that of naive in each measurement; then steps and their cost."""
+    """Tabulate speed over that of naive in each measurement; then steps and their cost.
+
+    A loader that a measurement left out has an empty cell there.
+    """
     rows = rows[rows.measured.str.startswith("measured")]  # others are of earlier code
     loaders = rows.drop_duplicates("loader").set_index("loader")
     others = [name for name in loaders.index if name != "naive"]
-    rows = rows.assign(seconds=rows.seconds_a_step * rows.steps)
-    seconds = dict([*rows.groupby(["measured", "loader"], sort=False).seconds])
-    measurements, slots = [*rows.measured.unique()], loaders.slots["naive"] / loaders.slots
+    slots, measured = loaders.slots["naive"] / loaders.slots, speeds(rows)
     faster = [["by slots processed", *(f"{slots[name]:.3f}" for name in others)]]
-    for measured in measurements:
-        ratios = (ratio(seconds[measured, "naive"], seconds[measured, name]) for name in others)
-        faster.append([measured, *(interval.text(2) for interval in ratios)])
+    for name, ratios in measured.items():
+        faster.append(
+            [name, *(ratios[other].text(2) if other in ratios else "" for other in others)]
+        )
     naive, *minutes = (paper.figure(name, "minutes") for name in ("naive", *others))
     faster.append(["the paper", *(Interval(naive / other).text(2) for other in minutes)])
+    milliseconds = 1000 * rows.groupby(["measured", "loader"]).seconds_a_step.mean()
     costs = [
         [
             *(row.Index, f"{row.steps:,}", f"{row.slots:,}", f"{row.frames / row.steps:.0f}"),
-            *(f"{1000 * seconds[name, row.Index].mean() / row.steps:.0f}" for name in measurements),
+            *(
+                f"{milliseconds[name, row.Index]:.0f}" if row.Index in ratios else ""
+                for name, ratios in measured.items()
+            ),
         ]
         for row in loaders.itertuples()
     ]
-    heads = [
-        "",
-        "steps",
-        "slots",
-        "real frames per step",
-        *(f"ms, {name}" for name in measurements),
-    ]
-    speeds = markdown(faster, ["speed of an epoch, naive = 1", *others])
-    return f"{speeds}\n\n{markdown(costs, heads)}"
+    heads = ["", "steps", "slots", "real frames per step", *(f"ms, {name}" for name in measured)]
+    speed = markdown(faster, ["speed of an epoch, naive = 1", *others])
+    return f"{speed}\n\n{markdown(costs, heads)}"
 
 
 if __name__ == "__main__":

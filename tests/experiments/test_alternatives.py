@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 
 from bload import InputError
+from experiments import epoch_time
 from experiments.alternatives import measure, tables
 from experiments.interleaved import steps_by_round
 from tests.training.jobs import one_rank
@@ -25,6 +26,22 @@ def test_ways_take_turns_through_a_whole_epoch(command_line):
     earlier = rows[~rows.loader.str.contains("clips")].assign(ranks=2)  # had no such way
     lines = [line.split("|") for line in tables(pd.concat([rows, earlier])).splitlines()]
     assert [line[3].strip() == "" for line in lines[2:]] == [False, False, True, False]
+
+
+def test_a_loader_that_one_timing_left_out_has_empty_cells_there():
+    figures = {"steps": 8, "slots": 64, "frames": 32, "round": [1, 2], "seconds_a_step": 0.5}
+    ways = [("measured, 96 pixels", name) for name in ("naive", "mix", "bload")]
+    ways += [("measured, 64 pixels", name) for name in ("naive", "bload")]
+    keys = ["measured", "loader"]
+    rows = [pd.DataFrame({**dict(zip(keys, way, strict=True)), **figures}) for way in ways]
+    lines = epoch_time.tables(pd.concat(rows, ignore_index=True)).splitlines()
+    cells = {
+        line.split("|")[1].strip(): [*map(str.strip, line.split("|")[2:-1])]
+        for line in lines
+        if line
+    }
+    assert cells["measured, 64 pixels"] == ["", "1.00 [1.00, 1.00]"]
+    assert cells["mix"][-2:] == ["500", ""]
 
 
 def test_rounds_share_the_steps_evenly():
