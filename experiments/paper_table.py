@@ -1,6 +1,6 @@
 """The paper's table beside ours: padding, deletion, time of an epoch, Recall@20.
 
-    python train.py experiment=paper_table                  # and the others in its file
+    python train.py experiment=one_rank                     # and the others in its file
     python -m experiments.paper_table [FOLDER] [--latex]
 
 Runs have equal epochs or equal work, and equal slots, one or four blocks or clips in a step. Each

@@ -1,7 +1,7 @@
 """Rates: which learning rate does each loader of the comparison train with?
 
-    python train.py experiment=paper_table run.root=runs/rates loader=sampling train.seed=0,1 \\
-        train.lr=0.003 train.backbone_lr=0.003 train.muon_lr=0.006
+    python train.py experiment=one_rank run.root=runs/rates loader=sampling train.seed=0,1 \\
+        train.lr=0.003
     python -m experiments.rates [FOLDER]
 
 Half, one and twice the default, for all three rates alike, by Recall@20 on the validation videos,

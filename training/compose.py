@@ -5,6 +5,7 @@ so what it imports must not import this module at its top.
 """
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -39,13 +40,29 @@ FIRST_IN_HELP = (
 
 @dataclass
 class TrainFiles(TrainJob):
-    """Contents of the files of a training job: the job, and its experiment's short form."""
+    """Contents of the files of a training job: the job, and what its experiment adds."""
 
     quick: dict[str, Any] = field(default_factory=dict)  # changes of the job that size=quick makes
+    rates: dict[str, float] = field(default_factory=dict)  # train.lr by loader, for ${rate:}
 
     def job(self) -> TrainJob:
         """Return the job alone; Hydra has made the changes."""
-        return TrainJob(**{key: value for key, value in vars(self).items() if key != "quick"})
+        return TrainJob(**{key.name: getattr(self, key.name) for key in fields(TrainJob)})
+
+
+def find_rate(*, _root_: Any) -> float:
+    """Return the experiment's learning rate for a config's loader, such as `sampling clips=all`."""
+    loader = _root_.loader
+    way = loader.name + " clips=all" * (loader.get("clips") == "all")
+    if way not in _root_.rates:
+        known = ", ".join(_root_.rates)
+        raise InputError(f"this experiment has no rate for {way}, only for {known}; set train.lr")
+    return _root_.rates[way]
+
+
+def slots_per_rank(slots: int) -> int:
+    """Return a rank's share of the slots of a step, with torchrun's number of ranks."""
+    return max(1, slots // int(os.environ.get("WORLD_SIZE", "1")))
 
 
 def format_meanings(*, _root_: Any) -> str:
@@ -79,6 +96,9 @@ def register() -> None:
     """
     OmegaConf.register_new_resolver("meanings", format_meanings, replace=True)
     OmegaConf.register_new_resolver("configs", list_configs, replace=True)
+    OmegaConf.register_new_resolver("rate", find_rate, replace=True)
+    OmegaConf.register_new_resolver("twice", lambda rate: 2 * rate, replace=True)
+    OmegaConf.register_new_resolver("per_rank", slots_per_rank, replace=True)
     OmegaConf.register_new_resolver("packers", lambda: ", ".join(PACKERS), replace=True)
     store = ConfigStore.instance()
     store.store(name="train_schema", node=TrainFiles)
@@ -144,7 +164,10 @@ def to_job(config: Any) -> Any:
         check_keys(config)
         job = OmegaConf.to_object(config)
     except (InputError, OmegaConfBaseException) as error:
-        raise AgreedError(str(error)) from error
+        source: BaseException | None = error
+        while source and not isinstance(source, InputError):  # a resolver's is wrapped
+            source = source.__context__
+        raise AgreedError(str(source or error)) from error
     return job.job() if isinstance(job, TrainFiles) else job
 
 

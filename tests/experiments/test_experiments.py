@@ -9,17 +9,22 @@ import numpy as np
 import pytest
 from hydra import compose, initialize_config_dir
 
-from bload import make_plan, make_schedule
+from bload import InputError, make_plan, make_schedule
 from datasets import machine
 from datasets.synthetic.world import draw_lengths
 from training.compose import compose_job
 from training.config import CONFIGS
 
-JOBS = {"paper_table": [15, 8, 5, 10, 10, 10, 6], "convergence": [12, 3]}
+JOBS = {"paper_table": [5, 15, 1], "paper_table_work": [2], "convergence": [12, 3]}
+JOBS |= {"one_rank": [15, 8, 5], "one_rank_work": [5, 6, 5], "one_rank_one": [10]}
+JOBS |= {"one_rank_four": [10]}
 JOBS |= {"horizon": [48, 24, 32, 6], "tmax_sweep": [25], "ablations": [3, 6, 3, 12]}
 JOBS |= {"epoch_time": [5], "full_size": [5], "alternatives": [16], "balance": [10]}
 JOBS |= {"balance_learning": [15]}
 """Jobs of the commands in the head of each experiment's file."""
+FOLDER = {"paper_table_work": "paper_table"}
+FOLDER |= dict.fromkeys(["one_rank_work", "one_rank_one", "one_rank_four"], "one_rank")
+"""Experiments whose runs lie in the folder of another."""
 
 
 @cache
@@ -47,8 +52,8 @@ def test_commands_of_an_experiment_are_sweeps_in_its_folder_and_group(name):
         for number in range(max(len(of) for key, of in varied.items() if key != "train.seed")):
             values = [f"{key}={of[number % len(of)]}" for key, of in varied.items()]
             job = compose_job("train", [f"experiment={name}", *values])
-            assert job.experiment.name == job.wandb.group == name
-            assert job.run.root == f"runs/{name}"
+            assert job.experiment.name == job.wandb.group == FOLDER.get(name, name)
+            assert job.run.root == f"runs/{FOLDER.get(name, name)}"
 
 
 @pytest.mark.parametrize("name", JOBS)
@@ -59,7 +64,7 @@ def test_a_short_form_has_a_folder_of_its_own_and_takes_a_tenth_of_the_work(name
         amount = job.train.slots or job.train.epochs * job.dataset.train_videos
         return amount * prod(len(of) for key, of in varied.items() if key != "train.seed")
 
-    assert work(f"{name}_quick", "size=quick") < work(name) / 10
+    assert work(f"{name}_quick", "size=quick") < work(FOLDER.get(name, name)) / 5
 
 
 def test_what_is_given_beside_the_size_counts():
@@ -99,13 +104,32 @@ def test_reading_processes_are_a_share_of_the_cores_up_to_eight(monkeypatch):
 
 
 def test_equal_work_is_that_of_the_epochs_of_bload():
-    text = (CONFIGS / "experiment/paper_table.yaml").read_text()
-    job = compose_job("train", ["experiment=paper_table"])
+    job, more = (compose_job("train", [f"experiment=one_rank{end}"]) for end in ("", "_work"))
     lengths = draw_lengths("train", job.dataset.train_videos, np.random.default_rng(0))
     plan = make_plan(lengths, "bload")
     epoch = make_schedule(plan, 1, job.train.batch_slots).account.processed
-    (slots,) = {*re.findall(r"train\.slots=(\d+)", text)}
-    assert int(slots) / epoch == pytest.approx(job.train.epochs, rel=0.02)
+    assert more.train.slots / epoch == pytest.approx(job.train.epochs, rel=0.02)
+
+
+def test_a_loader_has_the_rate_of_its_experiment_and_train_lr_moves_all_three():
+    clips = ["loader=sampling", "loader.clips=all"]
+    for line, rate in (
+        (["experiment=one_rank", "loader=naive"], 0.00075),
+        (["experiment=one_rank", "loader=sampling"], 0.003),
+        (["experiment=one_rank_one", "loader=sampling"], 0.00075),
+        (["experiment=one_rank_one", *clips], 0.0015),
+        (["experiment=one_rank_one", *clips, "train.lr=0.25"], 0.25),
+    ):
+        train = compose_job("train", line).train
+        assert (train.lr, train.backbone_lr, train.muon_lr) == (rate, rate, 2 * rate)
+    with pytest.raises(InputError, match=r"no rate for ragged, only for naive, .*; set train.lr$"):
+        compose_job("train", ["experiment=one_rank", "loader=ragged"])
+
+
+def test_ranks_share_the_slots_of_a_step_of_the_papers_table(monkeypatch):
+    for ranks in (1, 2, 4):
+        monkeypatch.setenv("WORLD_SIZE", str(ranks))
+        assert compose_job("train", ["experiment=paper_table"]).train.batch_slots == 188 // ranks
 
 
 def test_steps_of_the_t_max_sweep_hold_equally_many_slots():
