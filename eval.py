@@ -24,8 +24,8 @@ from torch import nn
 
 from bload import InputError
 from datasets.annotations.read import trained_pairs
+from datasets.files import write_whole
 from datasets.letterbox import Letterbox
-from datasets.machine import write_whole
 from datasets.scoring import tables
 from datasets.scoring.recall import RecallMeter
 from models.config import ModelConfig

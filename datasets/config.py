@@ -9,7 +9,7 @@ from typing import Any
 
 from bload.errors import InputError
 from datasets.annotations.rules import SMALL_BOXES
-from datasets.fields import Checked, choice, key, number
+from datasets.config_fields import Checked, choice, key, number
 from datasets.synthetic.world import World
 
 

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from tabulate import tabulate
 
 from bload.errors import InputError
-from datasets.machine import write_whole
+from datasets.files import write_whole
 from training.provenance import environment
 from training.report.charts import STYLE, WIDTH
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields
 
 from bload.errors import InputError
-from datasets.fields import Checked, check_number, choice, key, number
+from datasets.config_fields import Checked, check_number, choice, key, number
 from models.temporal import TEMPORAL_PARTS
 
 BACKBONES = ("resnet50", "resnet18", "conv")

@@ -20,7 +20,7 @@ import torchvision
 from torch import Tensor
 
 from bload.errors import InputError
-from datasets.machine import reading
+from datasets.files import reading
 from models.config import DETR_URL, NAMED_WEIGHTS
 from models.dds import DDS
 

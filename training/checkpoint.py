@@ -17,7 +17,7 @@ import torch
 from torch.optim.swa_utils import AveragedModel
 
 from bload import BlockLoader, InputError
-from datasets.machine import reading, write_whole
+from datasets.files import reading, write_whole
 from models import build_model
 from models.config import ModelConfig, network_keys
 from models.dds import DDS

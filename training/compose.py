@@ -23,7 +23,7 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBase
 from bload.errors import InputError, suggest
 from bload.packing.packers import PACKERS
 from datasets.build import DATASETS
-from datasets.fields import meanings
+from datasets.config_fields import meanings
 from training.config import CONFIGS, EvalJob, TrainJob
 from training.loader_config import loader_schema
 from training.stopping import AgreedError

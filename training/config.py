@@ -9,6 +9,7 @@ models/config.py; those of a loader are in training/loader_config.py, and are th
 packer.
 """
 
+import os
 import re
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -17,8 +18,7 @@ from typing import ClassVar
 
 from bload.errors import InputError
 from datasets.config import DatasetConfig
-from datasets.fields import Checked, choice, key, number
-from datasets.machine import worker_count
+from datasets.config_fields import Checked, choice, key, number
 from datasets.scoring.iou import CONVENTIONS
 from datasets.synthetic.world import SPLITS
 from models.config import LossConfig, ModelConfig
@@ -32,7 +32,24 @@ TIMEOUT = 600.0
 """Default number of seconds that a rank waits for the others, or for data."""
 MAX_COUNT = 10**9
 """Upper bound of counts that have no natural one."""
+MOST_WORKERS = 8
+"""Most data workers per rank if their number is not given."""
 CONFIGS = Path(__file__).parents[1] / "configs"
+
+
+def core_count() -> int:
+    """Return the number of cores that this process may use, as set by Slurm or a container."""
+    if hasattr(os, "sched_getaffinity"):  # on Linux
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def worker_count(requested: int) -> int:
+    """Return the data workers of a rank: as many as `requested`, or for -1 its share of cores."""
+    if requested >= 0:
+        return requested
+    share = core_count() // int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+    return min(MOST_WORKERS, max(1, share))
 
 
 @dataclass

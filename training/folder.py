@@ -25,7 +25,7 @@ from typing import Any
 
 from bload import BlockSampler
 from bload.errors import InputError, plural
-from datasets.machine import lock_folder, plain_file, reading, write_whole
+from datasets.files import lock_folder, plain_file, reading, write_whole
 from training.config import RESUMING, TrainJob
 from training.ranks import Ranks
 

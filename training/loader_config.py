@@ -8,7 +8,7 @@ from bload.errors import InputError
 from bload.packing.cost import Cost
 from bload.packing.packers import find_packer, make_plan
 from bload.schedule.balance import BALANCES
-from datasets.fields import Checked, choice, key, number
+from datasets.config_fields import Checked, choice, key, number
 
 COSTS = ("slots", "fitted")
 

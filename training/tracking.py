@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from bload import Plan
 from bload.show.draw import draw_plans
-from datasets.machine import plain_file, write_whole
+from datasets.files import plain_file, write_whole
 from training.config import WandbConfig
 from training.folder import RunFolder
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from bload import InputError
 from datasets.annotations.problems import short_repr
-from datasets.machine import plain_file
+from datasets.files import plain_file
 
 _KINDS = "biufSU"  # booleans, numbers, texts: no objects, fields or dates
 

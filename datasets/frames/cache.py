@@ -33,9 +33,9 @@ from tqdm import tqdm
 from bload import InputError
 from datasets.annotations.frame_table import FrameTable
 from datasets.annotations.targets import FrameTargets
+from datasets.files import lock_folder, plain_file, reading, write_whole
 from datasets.frames.files import FrameFiles
 from datasets.frames.sizes import fit, gib
-from datasets.machine import core_count, lock_folder, plain_file, reading, write_whole
 
 DATA, MANIFEST = "frames.u8", "manifest.json"
 VERSION = 1
@@ -186,7 +186,7 @@ def _write_frames(
 
     count, hidden = len(table.lengths), None if progress else True
     file.truncate(int(offsets_F1[-1]))
-    with ThreadPoolExecutor(min(16, core_count())) as pool:
+    with ThreadPoolExecutor(16) as pool:
         results = pool.map(write, range(count))
         for _ in tqdm(results, "caching", count, unit="video", disable=hidden):
             pass

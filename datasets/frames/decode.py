@@ -14,7 +14,7 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from bload import InputError
-from datasets.machine import plain_file, reading
+from datasets.files import plain_file, reading
 
 REMEDY = "extract or copy it again"
 warnings.simplefilter("error", Image.DecompressionBombWarning)

@@ -15,10 +15,10 @@ from datasets.annotations.frame_table import FrameTable
 from datasets.annotations.problems import Problems
 from datasets.annotations.read import FRAMES_FOLDER, KNOBS_FILE
 from datasets.annotations.targets import FrameTargets
+from datasets.files import plain_file
 from datasets.frames.decode import decode
 from datasets.frames.manifest import file_name, read_manifest
 from datasets.frames.sizes import stored_size
-from datasets.machine import plain_file
 
 
 class FrameFiles:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from bload import InputError
-from datasets.machine import plain_file, write_whole
+from datasets.files import plain_file, write_whole
 
 MANIFEST = "manifest.json"
 VERSION = 1

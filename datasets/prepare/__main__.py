@@ -8,6 +8,7 @@ frame is there, 1 if not, 2 for errors to be fixed first, 130 for Ctrl-C.
 """
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -16,7 +17,6 @@ from datasets.annotations.problems import Problems
 from datasets.annotations.read import FRAMES_FOLDER
 from datasets.frames.manifest import MANIFEST, Manifest
 from datasets.frames.sizes import gib
-from datasets.machine import core_count
 from datasets.prepare.check import check
 from datasets.prepare.extract import prepare
 
@@ -31,7 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
     add("--format", choices=("png", "jpeg"), default="png", help="default png")
     add("--quality", type=int, help=f"of jpeg, 1 to 100; default {JPEG_QUALITY}")
     add("--short-side", type=int, help="pixels; default: native size")
-    add("--workers", type=int, default=core_count(), help="videos at a time; default: one per core")
+    add("--workers", type=int, default=os.cpu_count(), help="videos at a time")
     add("--check", action="store_true", help="report what is there; write nothing")
     args = parser.parse_args(arguments)
     if args.format == "jpeg" and args.quality is None:

@@ -1,6 +1,7 @@
 """Extraction of missing annotated frames from videos, a video per thread."""
 
 import io
+import os
 import random
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
@@ -14,9 +15,9 @@ from bload import InputError
 from datasets.annotations.frame_names import frame_number, frames_by_video, valid_names
 from datasets.annotations.problems import Problems
 from datasets.annotations.read import FRAMES_FOLDER, read_files
+from datasets.files import lock_folder
 from datasets.frames.manifest import Manifest, read_manifest
 from datasets.frames.sizes import stored_size
-from datasets.machine import core_count, lock_folder
 from datasets.prepare.decoder import Decoder, VideoError, decoder_version
 from datasets.prepare.folder import LOCK, VIDEOS_FOLDER, FramesFolder
 
@@ -38,7 +39,7 @@ def prepare(
     Returns the frames that exist now; its `problems` include videos that are missing or damaged.
     Raises `InputError` for a root that cannot be used.
     """
-    root, workers = Path(root), workers or core_count()
+    root, workers = Path(root), workers or os.cpu_count() or 1
     annotated, manifest = _check_root(root, stored_as)
     path = root / FRAMES_FOLDER
     path.mkdir(exist_ok=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 from bload import InputError
 from datasets.annotations.read import read_annotations, trained_pairs
 from datasets.annotations.rules import SMALL_BOXES
-from datasets.machine import write_whole
+from datasets.files import write_whole
 from datasets.scoring.predictions_file import read_metadata, read_predictions
 from datasets.scoring.recall import RecallMeter
 from datasets.scoring.tables import format_recall, relation_rows, write_relations

@@ -24,7 +24,7 @@ from bload import InputError
 from datasets.annotations.frame_names import frame_number, video_of
 from datasets.annotations.targets import FrameTargets
 from datasets.annotations.vocabulary import OBJECTS, RELATIONS
-from datasets.machine import new_file, plain_file, reading, write_whole
+from datasets.files import plain_file, reading, write_whole
 from datasets.scoring.prediction import FramePrediction
 
 VERSION = 1
@@ -55,7 +55,7 @@ class PredictionsWriter:
 
     def __init__(self, path: Path | str, rank: int = 0) -> None:
         self._path = _part(path, rank)
-        self._file = new_file(self._path)
+        self._file = self._path.open("wb")
         self._writer = _open_writer(self._file, SCHEMA)
 
     def __enter__(self) -> "PredictionsWriter":

@@ -13,7 +13,7 @@ import pandas as pd
 from tabulate import tabulate
 
 from datasets.annotations.vocabulary import GROUPS, RELATIONS
-from datasets.machine import write_whole
+from datasets.files import write_whole
 from datasets.scoring.ranking import CONSTRAINTS, KS
 from datasets.scoring.recall import RecallMeter
 

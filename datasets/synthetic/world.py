@@ -9,7 +9,7 @@ import numpy as np
 
 from bload import InputError, action_genome_lengths
 from datasets.annotations.vocabulary import OBJECTS, PERSON
-from datasets.fields import Checked, number
+from datasets.config_fields import Checked, number
 
 VERSION = 2
 """Raised whenever the same knobs would draw different videos."""

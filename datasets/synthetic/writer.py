@@ -18,7 +18,7 @@ from tqdm import tqdm
 from bload.errors import InputError, differences
 from datasets.annotations.read import FRAMES_FOLDER, KNOBS_FILE, OBJECTS_FILE, PERSONS_FILE
 from datasets.annotations.vocabulary import GROUPS, OBJECTS, RELATIONS, without_separators
-from datasets.machine import lock_folder, plain_file, reading
+from datasets.files import lock_folder, plain_file, reading
 from datasets.synthetic.painter import paint
 from datasets.synthetic.script import COUNTS, NO_OBJECT, NO_PERSON, Script, write_scripts
 from datasets.synthetic.world import SPLITS, World

@@ -10,8 +10,8 @@ import pytest
 from hydra import compose, initialize_config_dir
 
 from bload import InputError, make_plan, make_schedule
-from datasets import machine
 from datasets.synthetic.world import draw_lengths
+from training import config
 from training.compose import compose_job
 from training.config import CONFIGS
 
@@ -98,7 +98,7 @@ def test_action_genome_is_the_full_network_by_its_own_recipe_on_augmented_exact_
 
 def test_reading_processes_are_a_share_of_the_cores_up_to_eight(monkeypatch):
     for cores, ranks, workers in ((2, 1, 2), (64, 8, 8), (64, 2, 8), (12, 4, 3), (2, 4, 1)):
-        monkeypatch.setattr(machine, "core_count", lambda cores=cores: cores)
+        monkeypatch.setattr(config, "core_count", lambda cores=cores: cores)
         monkeypatch.setenv("LOCAL_WORLD_SIZE", str(ranks))
         assert compose_job("train", ["experiment=action_genome"]).train.workers == workers
 

@@ -9,7 +9,7 @@ import torch
 
 import train
 from bload.errors import InputError
-from datasets.machine import write_whole
+from datasets.files import write_whole
 from tests.training.jobs import checkpoint, one_rank
 from training.checkpoint import check_same_model, load_checkpoint, serialise
 from training.compose import compose_job

@@ -9,7 +9,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from bload import InputError
 from datasets.action_genome import VideoSource
-from datasets.machine import write_whole
+from datasets.files import write_whole
 from training.folder import LAST
 from training.report.record import Record, read_record
 from training.report.sections import SECTIONS, summary_line

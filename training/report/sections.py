@@ -12,7 +12,7 @@ import pandas as pd
 
 from bload import PACKERS, InputError
 from datasets.build import DATASETS
-from datasets.machine import plain_file
+from datasets.files import plain_file
 from training.compose import compose_job
 from training.config import CONFIGS
 from training.figures import summarise

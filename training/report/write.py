@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from datasets.action_genome import VideoSource
-from datasets.machine import write_whole
+from datasets.files import write_whole
 from training.provenance import environment
 from training.report.record import MADE_ON
 

@@ -31,7 +31,7 @@ from bload import (
 from bload.errors import differences
 from datasets.action_genome import VideoSource
 from datasets.build import build_source
-from datasets.machine import reading, write_whole
+from datasets.files import reading, write_whole
 from training.build import Training, build_execution, build_network, build_training, choose_kernels
 from training.config import TrainJob
 from training.folder import read_object

@@ -7,8 +7,8 @@ import numpy as np
 from PIL import Image
 
 from datasets.annotations.read import OBJECTS_FILE
+from datasets.files import lock_folder
 from datasets.frames.manifest import MANIFEST, Manifest, file_name, read_manifest
-from datasets.machine import lock_folder
 from datasets.prepare.__main__ import main
 from datasets.prepare.folder import LOCK
 from tests.datasets.prepare.making import contents, leftovers, wanted, written

@@ -1,4 +1,4 @@
-"""Fields of configs: what a key means, which values it takes, and the check of both."""
+"""Fields of configs, for all packages above `bload`: meanings, values, and the check of both."""
 
 import sys
 from collections.abc import Collection, Iterator

@@ -1,4 +1,4 @@
-"""The machine: files that are written whole, folders with one writer, cores for data workers."""
+"""Files that are written whole, folders with one writer: for all packages above `bload`."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -9,9 +9,6 @@ from typing import BinaryIO
 from filelock import FileLock, Timeout
 
 from bload import InputError
-
-MOST_WORKERS = 8
-"""Most data workers per rank if their number is not given."""
 
 
 def plain_file(path: Path | str) -> Path:
@@ -34,12 +31,6 @@ def reading(path: Path | str, remedy: str) -> Iterator[None]:
         raise InputError(f"{path} cannot be read ({details}); {remedy}") from error
 
 
-def new_file(path: Path) -> BinaryIO:
-    """Open a new file for writing; an old one, or a link, is removed and not followed."""
-    path.unlink(missing_ok=True)
-    return path.open("xb")
-
-
 def write_whole(
     path: Path | str,
     content: str | bytes | Callable[[BinaryIO], object],
@@ -60,7 +51,7 @@ def write_whole(
     path = plain_file(path)  # a rename would take a device away
     partial_path = path.with_name(f"{path.name}.part")
     try:
-        with new_file(partial_path) as file:
+        with partial_path.open("wb") as file:
             if callable(content):
                 content(file)
             else:
@@ -109,18 +100,3 @@ def lock_folder(
         raise InputError(f"{folder} cannot be written ({error}); {remedy}") from error
     with lock_handle:
         yield
-
-
-def core_count() -> int:
-    """Return the number of cores that this process may use, as set by Slurm or a container."""
-    if hasattr(os, "sched_getaffinity"):  # on Linux
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def worker_count(requested: int) -> int:
-    """Return the data workers of a rank: as many as `requested`, or for -1 its share of cores."""
-    if requested >= 0:
-        return requested
-    share = core_count() // int(os.environ.get("LOCAL_WORLD_SIZE", 1))
-    return min(MOST_WORKERS, max(1, share))

@@ -10,13 +10,13 @@ from unittest.mock import Mock
 import pytest
 
 from bload.errors import InputError
-from datasets.machine import lock_folder, write_whole
+from datasets.files import lock_folder, write_whole
 from tests.installation import ROOT
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from datasets.machine import lock_folder
+from datasets.files import lock_folder
 with lock_folder(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(900)
@@ -35,16 +35,6 @@ def test_after_a_failure_the_old_file_is_there(content, tmp_path, monkeypatch):
         "last.pt": "old",
         "previous.pt": "older",
     }
-
-
-@pytest.mark.parametrize("content", ["new", lambda file: file.write(b"new")])
-def test_a_planted_link_is_not_followed(content, tmp_path):
-    (tmp_path / "theirs").write_text("old")
-    (tmp_path / "report.html.part").symlink_to("theirs")
-    write_whole(tmp_path / "report.html", content)
-    assert (tmp_path / "report.html").read_text() == "new"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html", "theirs"]
-    assert (tmp_path / "theirs").read_text() == "old"
 
 
 def test_whoever_waits_goes_on_when_the_holder_is_killed(tmp_path):
