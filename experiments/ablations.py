@@ -17,7 +17,7 @@ QUESTIONS = {
     "memory": ("model.temporal", ["none"]),
     "start table": ("train.starts", ["ignored", "wrong"]),
     "padding": ("train.padding", ["repeated"]),
-    "temporal part": ("model.temporal", ["gru", "attention", "scan"]),
+    "temporal part": ("model.temporal", ["gru", "scan"]),
 }
 """Question -> the key that differs from the defaults, and its values."""
 DEFAULTS = {"model.temporal": "dds", "train.starts": "table", "train.padding": "masked"}

@@ -11,7 +11,6 @@ is built, so that configs can be checked without it.
 | --- | --- | --- |
 | dds | the embeddings of all queries one frame before, mixed in by a gate | a walk |
 | gru | its own state, by a gated recurrent unit | a walk |
-| attention | its own frames of the video so far | a step per 128 slots |
 | scan | its own state, by gates that see the present frame alone | 2 log2(T) steps |
 | none | nothing: the baseline | one |
 
@@ -41,7 +40,6 @@ def _memory_layer(module: str, name: str, **sizes: Any) -> Any:
 TEMPORAL_PARTS: dict[str, Callable[..., Any]] = {
     "dds": partial(_layer, "dds", "DDSLayer"),
     "gru": partial(_memory_layer, "gru", "GRUMemory"),
-    "attention": partial(_memory_layer, "attention", "AttentionMemory"),
     "scan": partial(_memory_layer, "scan", "ScanMemory"),
     "none": partial(_layer, "layers", "MemorylessLayer"),
 }

@@ -59,13 +59,9 @@ def test_flops_are_those_counted_by_hand(cost):
     assert cost.flops["backbone"] == 2 * convolutions
 
 
-@pytest.mark.parametrize("temporal", ["dds", "attention"])
-def test_twice_the_frames_keep_twice_the_memory_but_for_a_constant(cost, temporal):
+def test_twice_the_frames_keep_twice_the_memory_but_for_a_constant(cost):
     """`Affine` comes from one and two blocks; a real forward pass of more keeps what it says."""
-    cfg = replace(SMALL_COST, temporal=temporal, time="none" if temporal == "dds" else "gap")
-    if temporal != SMALL_COST.temporal:
-        cost = measured(cfg)
-    model = build_model(cfg).train()
+    model = build_model(SMALL_COST).train()
     for blocks in (1, 3):
         real = saved_bytes(model, nothing(blocks), FULL)
         kept = {name: part(SLOTS * blocks) for name, part in cost.saved.items()}

@@ -115,8 +115,7 @@ def test_windows_of_all_heads_but_the_first_fall_off_around_their_points():
     ("sizes", "sentence"),
     [
         ({"backbone": "vgg"}, r"model.backbone is 'vgg'; .* resnet50, resnet18 or conv"),
-        ({"temporal": "lstm"}, "model.temporal is 'lstm'; .* dds, gru, attention"),
-        ({"temporal": "attention", "width": 12, "heads": 4}, "width 12 .* 4 heads .* of 8"),
+        ({"temporal": "lstm"}, "model.temporal is 'lstm'; .* dds, gru, scan"),
     ],
 )
 def test_unknown_names_and_sizes_are_refused_with_the_way_out(sizes, sentence):

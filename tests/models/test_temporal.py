@@ -3,14 +3,11 @@
 B blocks, T slots, N queries, D width.
 """
 
-from itertools import pairwise
-
 import pytest
 import torch
 from torch import nn
 
 from models.temporal import TEMPORAL_PARTS
-from models.temporal.attention import AttentionMemory
 from models.temporal.gru import GRUMemory
 from models.temporal.layers import gate_bias
 from models.temporal.scan import ScanMemory
@@ -57,24 +54,6 @@ def test_a_stream_in_chunks_equals_its_block(temporal, norm_first):
         assert (streamed - whole).abs().max() < 1e-12
         (streamed * weights).sum().backward()
         torch.testing.assert_close(gradients(part), wanted, rtol=1e-8, atol=1e-11)
-
-
-@pytest.mark.parametrize("temporal", ["attention", "scan"])  # the others walk whatever the length
-def test_long_blocks_equal_their_videos_alone(temporal):
-    part, position = part_of(temporal), draw(2, 16)
-    embeddings = draw(2, 300, 2, 16)
-    rows = ((0, 50, 144, 151, 271), (0, 3, 153))
-    whole, _ = part(embeddings, position, starts(300, *rows))
-    weights = draw(*whole.shape)
-    (whole * weights).sum().backward()
-    packed = gradients(part)
-    for row, firsts in enumerate(rows):
-        for first, last in pairwise((*firsts, 300)):
-            inside = slice(first, last)
-            alone, _ = part(embeddings[row : row + 1, inside], position, starts(last - first, (0,)))
-            assert (alone[:, 0] - whole[:, row, inside]).abs().max() < 1e-12
-            (alone[:, 0] * weights[:, row, inside]).sum().backward()
-    torch.testing.assert_close(packed, gradients(part), rtol=1e-8, atol=1e-10)
 
 
 @pytest.mark.parametrize("temporal", TEMPORAL_PARTS)
@@ -134,18 +113,6 @@ def test_a_query_of_dds_attends_to_memories_by_its_own_position():
         one, other = layer(embeddings, position_ND, starts(2, (0,)), None)[0][0, 1]
         changed = (one - other).abs().max()
         assert changed < 1e-12 if alike else changed > 1e-3
-
-
-def test_the_cache_of_attention_holds_running_videos_alone():
-    memory = AttentionMemory(8, heads=1).double()
-    state, lengths = None, []
-    start = starts(9, (0, 3, 7), (0, 5))
-    for slot in range(9):
-        inside = slice(slot, slot + 1)
-        _, state = memory(draw(2, 1, 2, 8), start[:, inside], state)
-        lengths.append(state.trim().running_BS.sum(dim=1).tolist())
-    assert lengths == [[1, 1], [2, 2], [3, 3], [1, 4], [2, 5], [3, 1], [4, 2], [1, 3], [2, 4]]
-    assert state.trim().keys_BSND.shape == (2, 4, 2, 8)
 
 
 def test_gates_begin_with_memories_from_one_frame_to_a_full_block():

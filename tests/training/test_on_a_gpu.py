@@ -10,7 +10,7 @@ pytestmark = pytest.mark.gpu
 GPU = Ranks(0, 1, torch.device("cuda", 0))
 
 
-@pytest.mark.parametrize("temporal", ["dds", "gru", "attention", "scan", "none"])
+@pytest.mark.parametrize("temporal", ["dds", "gru", "scan", "none"])
 def test_losses_are_those_of_the_cpu(config, temporal):
     cfg = config("model.dropout=0", f"model.temporal={temporal}", "train.amp=off")
     on_gpu, on_cpu = (next(take_steps(cfg, ranks)).losses["loss"] for ranks in (GPU, one_rank()))
