@@ -9,15 +9,10 @@
 2. Squeeze (`squeeze.py`) the rest together with some full blocks: pool two blocks, give one the
    fullest subset and the other what remains, until the lower bound of `bounds.py` is reached.
 
-If that misses the bound, other ways follow; the smallest packing is taken, the random one on a tie:
-
-3. up to 12 pieces: all subsets (`fewest.py`), so never above the optimum;
-4. few different lengths: recipes from a linear program (`recipes.py`), which also prove a bound:
-   Action Genome split at 32 takes 5,231, the optimum, where `lower_bound` is 5,217;
-5. best-fit decreasing on counts of lengths (`decreasing.py`), squeezed too, so never worse.
-
-Sequences too long to share a block get one each from the start. Work is counted, not timed, so the
-plan is a pure function of its arguments.
+If that misses the bound, a second way follows: best-fit decreasing on counts of lengths
+(`decreasing.py`), squeezed too. The smaller packing is taken, the random one on a tie. Sequences
+too long to share a block get one each from the start. Work is counted, not timed, so the plan is a
+pure function of its arguments.
 
 On Action Genome's training split at T_max 94: 1,775 blocks = ceil(166,785 / 94), 65 padded slots,
 for each of 1,000 seeds; on the test split at T_max 121: 450 blocks, 79 padded.
@@ -25,41 +20,35 @@ for each of 1,000 seeds; on the test split at T_max 121: 450 blocks, 79 padded.
 Randomness: the plan is new each epoch, and which sequences share a block is as random as with
 `bload`. Pairs repeat in two successive epochs with a share of about 0.0005; the lengths of two
 sequences in a block share less than 0.001 nats of information
-(`python -m bload table --randomness`). Ways 4 and 5 are less random: they only shuffle sequences of
+(`python -m bload table --randomness`). The second way is less random: it only shuffles sequences of
 equal length.
 
-Not proved: if no way reaches the bound, as for 2,000 uniform lengths up to T_max 1,000 (1,031
-blocks, where the bound is 1,029), the optimum may be a block or two below.
+Not proved: if the bound is missed, the optimum may be a few blocks below. Action Genome split at 32
+takes 5,234 blocks, where the bound is 5,217 and 5,231 are possible; split at 47, 3,557, where the
+bound of 3,549 is possible.
 
 Cost: milliseconds for Action Genome; a third of a second for a million lengths, half of it for the
-plan's own check, and about as much again if no way reaches the bound (docs/performance.md).
+plan's own check, and a tenth more where the bound is missed (docs/performance.md).
 """
-
-from operator import itemgetter
 
 import numpy as np
 
 from bload.errors import InputError
 from bload.packing.bounds import lower_bound
 from bload.packing.decreasing import best_fit_decreasing
-from bload.packing.fewest import MAX_PIECES, fewest_blocks
 from bload.packing.pieces import Long, whole_pieces
 from bload.packing.plan import Plan, plan_from_arrays
-from bload.packing.recipes import MAX_LENGTHS_TIMES_SLOTS, whole_recipes
 from bload.packing.rounds import full_blocks
 from bload.packing.squeeze import squeeze_tail
 
 Packing = tuple[np.ndarray, int]
 """Block of every piece, ``(pieces,)``, and the number of blocks."""
-number_of_blocks = itemgetter(1)
 MAX_SLOTS = 10**6
 """Largest block size; above it, finding the sums of a pool takes too long."""
 MAX_SQUEEZED = 4_000
 """Largest number of left-over pieces that are squeezed; more are packed by length."""
-WORK = 200_000
-"""Pieces pooled before squeezing gives up in the last way: a quarter of a second."""
-LITTLE_WORK = WORK // 5
-"""Pieces pooled if another way follows; Action Genome takes about 600."""
+WORK = 20_000
+"""Pieces pooled before squeezing gives up; Action Genome takes about 600."""
 
 
 def pack(
@@ -90,7 +79,7 @@ def _pack(size_P: np.ndarray, t_max: int, rng: np.random.Generator) -> Packing:
 
 
 def _pack_shared(size_P: np.ndarray, t_max: int, rng: np.random.Generator) -> Packing:
-    """Pack at random and, if that misses the bound, in the other ways; return the smallest."""
+    """Pack at random and, if that misses the bound, by length; return the smaller packing."""
     bound = lower_bound(size_P, t_max)
     block_P, blocks = full_blocks(size_P, t_max, bound, rng)
     rest = np.flatnonzero(block_P < 0)
@@ -98,25 +87,13 @@ def _pack_shared(size_P: np.ndarray, t_max: int, rng: np.random.Generator) -> Pa
         rest_P, added = best_fit_decreasing(size_P[rest], t_max, rng)
         block_P[rest] = rest_P + blocks
         blocks += added
-    best = block_P, squeeze_tail(block_P, blocks, size_P, t_max, bound, rng, LITTLE_WORK)
-    if best[1] > bound and len(size_P) <= MAX_PIECES:
-        return min(best, fewest_blocks(size_P, t_max, rng), key=number_of_blocks)
-    if best[1] > bound and len(np.unique(size_P)) * t_max <= MAX_LENGTHS_TIMES_SLOTS:
-        block_P, blocks, proved_bound = whole_recipes(size_P, t_max, rng)
-        bound = max(bound, proved_bound)
-        if best[1] > bound:
-            rest = np.flatnonzero(block_P < 0)
-            rest_P = block_P[rest]
-            added = squeeze_tail(rest_P, 0, size_P[rest], t_max, bound - blocks, rng, LITTLE_WORK)
-            block_P[rest] = rest_P + blocks
-            blocks += added
-            blocks = squeeze_tail(block_P, blocks, size_P, t_max, bound, rng, LITTLE_WORK)
-            best = min(best, (block_P, blocks), key=number_of_blocks)
-    if best[1] > bound:
-        block_P, blocks = best_fit_decreasing(size_P, t_max, rng)
-        blocks = squeeze_tail(block_P, blocks, size_P, t_max, bound, rng, WORK)
-        best = min(best, (block_P, blocks), key=number_of_blocks)
-    return best
+    blocks = squeeze_tail(block_P, blocks, size_P, t_max, bound, rng, WORK)
+    if blocks > bound:
+        sorted_P, fewer = best_fit_decreasing(size_P, t_max, rng)
+        fewer = squeeze_tail(sorted_P, fewer, size_P, t_max, bound, rng, WORK)
+        if fewer < blocks:
+            return sorted_P, fewer
+    return block_P, blocks
 
 
 def _in_random_order(
