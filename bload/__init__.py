@@ -26,7 +26,7 @@ from bload.show.table import padding_table, table_rows
 if TYPE_CHECKING:
     from bload.batch.batch import Batch, BlockSample, collate_blocks
     from bload.batch.check import check_boundaries
-    from bload.batch.forms import Form, find_form
+    from bload.batch.forms import FORMS, find_form
     from bload.batch.losses import mean_loss
     from bload.batch.step import Step, StepList
     from bload.batch.unpack import Output, unpack
@@ -45,6 +45,7 @@ __version__ = "1.0.0"
 
 __all__ = [
     "BALANCES",
+    "FORMS",
     "PACKERS",
     "Batch",
     "Block",
@@ -55,7 +56,6 @@ __all__ = [
     "ChunkSampler",
     "Cost",
     "EpochAccount",
-    "Form",
     "InputError",
     "Long",
     "Output",

@@ -5,7 +5,6 @@ examples:
   bload table lengths.csv --ranks 8    your own lengths, a recommended T_max
   bload table lengths.csv --t-max 256,512 --json
   bload draw lengths.csv --out blocks.png
-  bload form Qwen3-8B/config.json      how a model of transformers takes a batch
 
 A loader is a packer with its options: "bload draw=length" in a table is
 BlockLoader(source, packer="bload", draw="length") in Python, and
@@ -105,9 +104,6 @@ def _parser() -> argparse.ArgumentParser:
     draw.add_argument("--epoch", type=_whole, default=0, help="epoch to draw (default: 0)")
     draw.set_defaults(run=_draw)
 
-    form = commands.add_parser("form", help="how a model of transformers takes a batch")
-    form.add_argument("config", metavar="CONFIG", help="its config.json; weights are not needed")
-    form.set_defaults(run=_form)
     return parser
 
 
@@ -126,9 +122,6 @@ def _sizes(text: str) -> list[int]:
 
 
 def _run(args: argparse.Namespace) -> None:
-    if "config" in args:
-        args.run(args)
-        return
     data = LengthsFile(action_genome_lengths(args.split))
     if args.file:
         data = read_file(Path(args.file))
@@ -198,38 +191,6 @@ def _draw(args: argparse.Namespace, data: LengthsFile) -> None:
     names = args.loaders.split(",") if args.loaders else PACKERS
     plans = {name: sized_plan(data.lengths, name, *sizes) for name in names}
     print(f"written to {draw_plans(plans, args.out, args.rows)}")
-
-
-def _form(args: argparse.Namespace) -> None:
-    try:
-        import torch
-        import transformers
-    except ImportError as error:
-        raise InputError(f"{error}; bload form needs pip install transformers") from error
-    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
-
-    from bload.batch.forms import find_form
-
-    if not Path(args.config).exists():
-        raise InputError(f"{args.config} does not exist; give a model's config.json or its folder")
-    transformers.logging.set_verbosity_error()
-    try:
-        config = transformers.AutoConfig.from_pretrained(
-            args.config, local_files_only=True, trust_remote_code=False
-        )
-        causal = type(config).__name__.replace("Config", "ForCausalLM")  # or another name
-        causal = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(config.model_type, causal)
-        names = config.architectures or [causal]
-        if not hasattr(transformers, names[0]):
-            raise InputError(
-                f"transformers has no {names[0]}; name the class of the model in {args.config}, "
-                'such as "architectures": ["BertModel"]'
-            )
-        with torch.device("meta"):
-            model = getattr(transformers, names[0])(config)
-    except (OSError, ValueError, AttributeError) as error:
-        raise InputError(f"{args.config} makes no model of transformers: {error}") from error
-    print(find_form(model))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -87,22 +88,29 @@ def check_boundaries(
             "the parameters of the model are sharded over ranks, which have to call it equally "
             "often; pass process_group, on every rank"
         )
-    was_training = module.training
-    module.eval()
     gpus = [batch.valid_BT.device] if batch.valid_BT.is_cuda else []
-    try:
-        with torch.random.fork_rng(gpus):  # keeps the random state of training
-            torch.manual_seed(0)
-            states = () if state is None else (state,)
-            check = _Check(run, batch, states, tolerance, process_group)
-            check.compare_with_noise()
-            check.compare_alone(alone)
-            check.look_for_context()
-    finally:
-        module.train(was_training)
+    with evaluation_mode(module), torch.random.fork_rng(gpus):  # as training left them
+        torch.manual_seed(0)
+        states = () if state is None else (state,)
+        check = _Check(run, batch, states, tolerance, process_group)
+        check.compare_with_noise()
+        check.compare_alone(alone)
+        check.look_for_context()
     failures = [change for change in check.changes if not change.size <= change.tolerance]
     _raise_on_all_ranks(max(failures).message if failures else "", process_group)
     return max(change.size for change in check.changes)
+
+
+@contextmanager
+def evaluation_mode(model: nn.Module) -> Iterator[None]:
+    """Put a model into evaluation mode, and each of its parts back into its own."""
+    modes = [(part, part.training) for part in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for part, mode in modes:
+            part.training = mode
 
 
 def _raise_on_all_ranks(fault: str, group: dist.ProcessGroup | None) -> None:
