@@ -24,7 +24,7 @@ def call_text_model(
     """
     parameters = signature(type(model).forward).parameters
     tables = (table for name, table in model.named_modules() if "position" in name)
-    padding = [table.padding_idx for table in tables if isinstance(table, nn.Embedding)]
+    padding = [t.padding_idx for t in tables if hasattr(t, "padding_idx") and hasattr(t, "weight")]
     first = 1 + max((index for index in padding if index is not None), default=-1)
     inputs = batch.transformers(**options, first_position=first)
     del inputs["labels"]  # with them, the loss is the first output
