@@ -4,19 +4,39 @@ B blocks, T slots, I = B * T pictures, S tokens, N queries, D width, L layers.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Unpack
 
 import torch
 from torch import Tensor, nn
 
 from models.anchors import Windows
-from models.execution import Tokens, to_key_mask
 from models.frames import Frames
 from models.position import NEAR_WAVES, sine_position
 from models.slots import ComputedSlots
 from models.temporal import build_temporal
 from models.temporal.layers import run_in_chunks
 from models.transformer import LayerSizes, SpatialDecoder
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """The encoded frames, as tokens in rows of a grid."""
+
+    memory_ISD: Tensor
+    placed_ISD: Tensor
+    """`memory_ISD` with the positions added."""
+    centres: Tensor
+    """Centres (x, y) of the tokens as shares of the picture: ``(S, 2)``, or ``(I, S, 2)``."""
+    inside_IS: Tensor | None
+    """Bool, False on tokens outside the picture; None: all are inside."""
+    grid: tuple[int, int]
+    """Rows and columns."""
+
+
+def to_key_mask(inside_IS: Tensor | None) -> Tensor | None:
+    """Shape the mask of tokens for all heads and queries: bool ``(I, 1, 1, S)``."""
+    return None if inside_IS is None else inside_IS[:, None, None]
 
 
 class Branch(nn.Module):

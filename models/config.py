@@ -10,9 +10,9 @@ BACKBONES = ("resnet50", "resnet18", "conv")
 NAMED_WEIGHTS = ("detr", "resnet50", "resnet18")
 """Named weights: DETR's, with a ResNet-50, and torchvision's own."""
 DETR_URL = "https://dl.fbaipublicfiles.com/detr/detr-r50-e632da11.pth"
-RECOMPUTED_SHARES = {"none": 0.0, "backbone": 1.0, "offload": 0.0}
+RECOMPUTED_SHARES = {"none": 0.0, "backbone": 1.0, "offload": 0.0, "auto": 1.0}
 """Share of the pictures to recompute, by the values of ``model.recompute`` that are not
-numbers."""
+numbers; that of ``auto`` holds until a run chooses one."""
 
 
 def recomputed_share(choice: str) -> float:
@@ -81,8 +81,7 @@ class ModelConfig(Checked):
         super().__post_init__()
         if self.width % self.heads:
             raise InputError(f"model.heads is {self.heads}; give a divisor of width {self.width}")
-        if self.recompute != "auto":
-            recomputed_share(self.recompute)
+        recomputed_share(self.recompute)
 
 
 def network_keys() -> tuple[str, ...]:

@@ -9,8 +9,8 @@ memory and the time of real passes.
 
 import argparse
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -18,34 +18,19 @@ import yaml
 from tabulate import tabulate
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
-from torch.utils.module_tracker import ModuleTracker
 
-from bload.batch.walk_order import WalkOrder
 from models import build_model
 from models.config import ModelConfig
-from models.execution import Execution
 from models.frames import Frames
-from models.recompute import CHUNK, Recompute
+from models.recompute import CHUNK
 from models.temporal.layers import walk_orders
 
-PER_FRAME = ("backbone", "input_proj", "encoder")
-"""Parts that see one picture at a time; these are recomputed."""
 OTHER = "other"
-"""Key for FLOPs and bytes that belong to no named part."""
+"""Key for FLOPs of no named part."""
 GIB = 2**30
-
-
-@dataclass(frozen=True)
-class Affine:
-    """Bytes as a function of frames."""
-
-    fixed: float
-    per_frame: float
-
-    def __call__(self, frames: int) -> float:
-        return self.fixed + self.per_frame * frames
 
 
 @dataclass(frozen=True)
@@ -53,102 +38,72 @@ class NetworkCost:
     """Cost of one network at one frame size. Parts are the network's children, by name."""
 
     parameters: dict[str, int]
-    trainable: dict[str, int]
     flops: dict[str, float]
     """Per frame of a forward pass; a multiply-add counts as two."""
-    saved: dict[str, Affine]
-    """Bytes saved for the backward pass, with nothing recomputed."""
-    saved_recomputing: Affine
-    """Bytes saved by all parts together if the per-frame part is recomputed."""
-    parameter_bytes: int
-    trainable_bytes: int
+    frames: int
+    """Of the step that was measured."""
+    saved_bytes: int
+    """What the step saves for its backward pass, with nothing recomputed."""
+    recomputable_bytes: int
+    """What the per-frame part (backbone, input projection, encoder) saves of that."""
 
-    def activations(self, frames: int, share: float) -> float:
-        """Return the most bytes of activations that a step of so many frames holds at once.
+    def step_bytes(self, share: float) -> float:
+        """Return the most bytes that the step holds at once, a share of the pictures recomputed.
 
-        That is what is saved when the backward pass begins, with the per-frame part of pictures
-        that are not recomputed, or one recomputed chunk of pictures if that is more.
+        These are parameters, gradients, AdamW's two moments and what is saved when the backward
+        pass begins, or one recomputed chunk of pictures if that is more. Temporaries and losses are
+        left out: in one process they fit where the gradients will be, which grow while activations
+        are freed.
         """
-        recomputed_count = round(share * frames)
-        if not recomputed_count:
-            return sum(saved(frames) for saved in self.saved.values())
-        saved = self.saved_recomputing(frames) + (frames - recomputed_count) * self._per_picture
-        return max(saved, min(recomputed_count, CHUNK) * self._per_picture)
+        recomputed, each = round(share * self.frames), self.recomputable_bytes / self.frames
+        kept = max(self.saved_bytes - recomputed * each, min(recomputed, CHUNK) * each)
+        return 4 * 4 * sum(self.parameters.values()) + kept
 
-    @property
-    def _per_picture(self) -> float:
-        """Bytes that the per-frame part saves for a picture."""
-        return sum(self.saved[part].per_frame for part in PER_FRAME if part in self.saved)
-
-    @property
-    def optimiser_bytes(self) -> int:
-        """Gradients and AdamW's two moments."""
-        return 3 * self.trainable_bytes
-
-    def step_bytes(self, frames: int, share: float) -> float:
-        """Return the bytes that a step of so many frames takes beside the parameters.
-
-        Temporaries and losses are left out: in one process they fit where the gradients will be,
-        which grow while activations are freed.
-        """
-        return self.activations(frames, share) + self.optimiser_bytes
-
-    def least_share(self, frames: int, room: float) -> float:
-        """Return the least share of the pictures to recompute for a step to fit into `room` bytes.
+    def least_share(self, room: float) -> float:
+        """Return the least share of the pictures to recompute for the step to fit into `room`.
 
         After DCP's adaptive recomputation (VideoSys), with one share for every batch; 1 if nothing
         fits.
         """
-        fitting = (
-            count for count in range(frames) if self.step_bytes(frames, count / frames) <= room
-        )
-        return next(fitting, frames) / frames
+        shares = (count / self.frames for count in range(self.frames))
+        return next((share for share in shares if self.step_bytes(share) <= room), 1.0)
 
 
 def measure_cost(
     cfg: ModelConfig,
     frame_size: tuple[int, int],
-    slots: int,
+    shape_BT: tuple[int, int],
     precision: torch.autocast,
     device: torch.device,
 ) -> NetworkCost:
-    """Measure the network of a config, for training.
+    """Measure the network of a config on one step, with one video in each block.
 
-    It measures one and two blocks of so many slots; the rest follows, since costs are affine in
-    blocks. The cost of a frame may depend on the length of its block. `precision` is the autocast
-    of forward passes; what kernels save depends on the device.
+    `precision` is the autocast of forward passes; what kernels save depends on the device.
     """
-    # The number of steps of a walk depends on data: one video in each block.
-    orders = [walk_orders((torch.arange(slots) == 0).repeat(blocks, 1), None) for blocks in (1, 2)]
+    # The number of steps of a walk depends on data, so its order is made of real starts.
+    start_BT = (torch.arange(shape_BT[1]) == 0).repeat(shape_BT[0], 1)
+    orders = walk_orders(start_BT, None)
     with FakeTensorMode(allow_non_fake_inputs=True):
         with torch.device(device):
-            model, recomputing = (
-                build_model(cfg, execution=execution).train()
-                for execution in (Execution(), Recompute())
-            )
-        named_parameters = list(model.named_parameters())
-        trainable = [(name, p) for name, p in named_parameters if p.requires_grad]
-        one_block, two_blocks = (_frames(order, frame_size, device) for order in orders)
-        one_flops, two_flops = (forward_flops(model, frames) for frames in (one_block, two_blocks))
-        one_saved, two_saved = (
-            saved_bytes(model, batch, precision) for batch in (one_block, two_blocks)
-        )
-        one_recomputed, two_recomputed = (
-            saved_bytes(recomputing, batch, precision) for batch in (one_block, two_blocks)
-        )
-    return NetworkCost(
-        parameters=_by_part(named_parameters),
-        trainable=_by_part(trainable),
-        flops={part: (two_flops[part] - one_flops[part]) / slots for part in two_flops},
-        saved={part: _affine(one_saved[part], two_saved[part], slots) for part in two_saved},
-        saved_recomputing=_affine(one_recomputed.total(), two_recomputed.total(), slots),
-        parameter_bytes=sum(p.nbytes for _, p in named_parameters),
-        trainable_bytes=sum(p.nbytes for _, p in trainable),
-    )
+            model = build_model(cfg).train()
+            pixels = torch.empty(*shape_BT, 3, *frame_size, dtype=torch.uint8)
+            extra_BT = torch.empty(shape_BT)
+        model.recomputed = 0.0
+        frames = Frames(pixels, start_BT, None, None, extra_BT, orders)
+        flops = forward_flops(model, frames)
+        with precision:
+            saved = count_saved_bytes(model, lambda: model(frames))
+            recomputable = count_saved_bytes(model, lambda: model.encode(pixels.flatten(0, 1)))
+    parameters: Counter[str] = Counter()
+    for name, parameter in model.named_parameters():
+        parameters[name.split(".")[0]] += parameter.numel()
+    count = start_BT.numel()
+    per_frame = {part: total / count for part, total in flops.items()}
+    return NetworkCost(parameters, per_frame, count, saved, recomputable)
 
 
 @torch.no_grad()
-def forward_flops(model: nn.Module, frames: Frames) -> Counter[str]:
+def forward_flops(model: nn.Module, frames: Frames) -> dict[str, int]:
     """Count the FLOPs of a forward pass by part; a multiply-add counts as two.
 
     As in PyTorch's counter, these are matrix products, convolutions and attention; the rest is next
@@ -156,72 +111,27 @@ def forward_flops(model: nn.Module, frames: Frames) -> Counter[str]:
     """
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
         model(frames)
-    by_module = counter.get_flop_counts()
-    flops: Counter[str] = Counter()
-    for part, _ in model.named_children():
-        flops[part] = sum(by_module.get(f"{type(model).__name__}.{part}", {}).values())
-    flops[OTHER] = counter.get_total_flops() - flops.total()
-    return flops
+    counts, name = counter.get_flop_counts(), type(model).__name__
+    flops = {part: sum(counts[f"{name}.{part}"].values()) for part, _ in model.named_children()}
+    return flops | {OTHER: counter.get_total_flops() - sum(flops.values())}
 
 
-def saved_bytes(model: nn.Module, frames: Frames, precision: torch.autocast) -> Counter[str]:
-    """Count the bytes that a forward pass saves for the backward pass, by the part that saves them.
+def count_saved_bytes(model: nn.Module, compute: Callable[[], object]) -> int:
+    """Count the bytes that `compute` saves for its backward pass, but for parameters and buffers.
 
-    A storage counts once and whole, for the part that saves it first, however many tensors view it;
-    parameters, buffers and the batch itself do not count.
+    A storage counts once and whole, however many tensors view it.
     """
-    inputs = [getattr(frames, key.name) for key in fields(frames)]
-    known_storages = {
-        _storage(tensor)
-        for tensor in (*model.parameters(), *model.buffers(), *inputs)
-        if isinstance(tensor, Tensor)
-    }
-    held_tensors: list[Tensor] = []
-    sizes: Counter[str] = Counter()
-    tracker = ModuleTracker()
+    known = {tensor.untyped_storage()._cdata for tensor in model.state_dict().values()}
+    storages: dict[int, torch.UntypedStorage] = {}
 
     def pack(tensor: Tensor) -> Tensor:
-        if _storage(tensor) not in known_storages:
-            known_storages.add(_storage(tensor))
-            held_tensors.append(tensor)  # so that no other storage reuses its address
-            # The modules that run, such as DDS, DDS.encoder and DDS.encoder.norm.
-            running = (name.split(".")[1] for name in tracker.parents if "." in name)
-            sizes[next(running, OTHER)] += tensor.untyped_storage().nbytes()
+        storage = tensor.untyped_storage()
+        storages[storage._cdata] = storage  # held, so that no other one reuses its address
         return tensor
 
-    hooks = torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor)
-    with tracker, hooks, precision:
-        model(frames)
-    return sizes
-
-
-def _frames(orders: list[WalkOrder], frame_size: tuple[int, int], device: torch.device) -> Frames:
-    """Make frames without values."""
-    blocks, slots = len(orders[0].last_B), orders[0].slots
-    pixels = torch.empty(blocks, slots, 3, *frame_size, dtype=torch.uint8, device=device)
-    start, valid = torch.empty(2, blocks, slots, dtype=torch.bool, device=device)
-    gap_BT = torch.empty(blocks, slots, device=device)
-    device_orders = [
-        WalkOrder(order.rows_T, *(getattr(order, f.name).to(device) for f in fields(order)[1:]))
-        for order in orders
-    ]
-    return Frames(pixels, start, valid, None, gap_BT, device_orders)
-
-
-def _by_part(parameters: Iterable[tuple[str, Tensor]]) -> dict[str, int]:
-    counts: Counter[str] = Counter()
-    for name, parameter in parameters:
-        counts[name.split(".")[0]] += parameter.numel()
-    return counts
-
-
-def _affine(one_block: float, two_blocks: float, slots: int) -> Affine:
-    block = two_blocks - one_block
-    return Affine(one_block - block, block / slots)
-
-
-def _storage(tensor: Tensor) -> int:
-    return tensor.untyped_storage()._cdata
+    with saved_tensors_hooks(pack, lambda tensor: tensor):
+        compute()
+    return sum(storage.nbytes() for key, storage in storages.items() if key not in known)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -242,45 +152,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     cfg = ModelConfig(**yaml.safe_load(path.read_text()))
     precision = torch.autocast(args.device, torch.bfloat16, enabled=args.precision == "bf16")
     size, slots = (args.frame_size[0], args.frame_size[1]), min(args.slots, args.frames)
-    cost = measure_cost(cfg, size, slots, precision, torch.device(args.device))
-    print(f"{args.model}, frames of {size[0]} x {size[1]}, {args.precision}, blocks of {slots}\n")
-    print(format_cost(cost, args.frames))
-
-
-def format_cost(cost: NetworkCost, frames: int) -> str:
-    """Format two tables: a line per part, and a rank's step of so many frames."""
-    parts = list(dict.fromkeys((*cost.flops, *cost.parameters, *cost.saved)))
-    rows = [
-        (
-            part,
-            cost.parameters.get(part, 0),
-            cost.trainable.get(part, 0),
-            cost.flops.get(part, 0) / 1e9,
-            cost.saved[part].per_frame / 2**20 if part in cost.saved else 0.0,
-        )
-        for part in parts
-    ]
-    total = ("total", *(sum(column) for column in list(zip(*rows, strict=True))[1:]))
-    head = ("part", "parameters", "trainable", "GFLOP per frame", "MiB saved per frame")
-    by_part = tabulate(
-        [*rows, total], head, "plain", floatfmt=("", "", "", ",.3f", ",.2f"), intfmt=","
-    )
-    fixed = [(cost.parameter_bytes + cost.optimiser_bytes) / GIB] * 2
-    activations = [cost.activations(frames, share) / GIB for share in (0, 1)]
-    step = [
-        ("weights, gradients, AdamW", *fixed),
-        ("activations at most", *activations),
-        ("sum", *map(sum, zip(fixed, activations, strict=True))),
-    ]
-    ways = (f"a step of {frames} frames, GiB", "recompute=none", "backbone")
-    return (
-        f"{by_part}\n\n"
-        "GFLOP: a forward pass in training, a multiply-add counts as two; the backward pass takes "
-        "about twice as many more.\n"
-        "saved: activations that the backward pass needs.\n\n"
-        f"{tabulate(step, ways, 'plain', floatfmt=',.2f')}\n\n"
-        f"model.recompute=backbone recomputes {', '.join(PER_FRAME)}, {CHUNK} frames at a time. "
-        "Temporaries and losses come on top."
+    shape_BT = round(args.frames / slots), slots
+    cost = measure_cost(cfg, size, shape_BT, precision, torch.device(args.device))
+    rows = [(part, cost.parameters.get(part, 0), n / 1e9) for part, n in cost.flops.items()]
+    rows.append(("total", sum(cost.parameters.values()), sum(cost.flops.values()) / 1e9))
+    head = ("part", "parameters", "GFLOP per frame")
+    print(tabulate(rows, head, "plain", floatfmt=("", "", ",.3f"), intfmt=","))
+    whole, least = (cost.step_bytes(share) / GIB for share in (0, 1))
+    print(
+        "\nGFLOP: a forward pass, a multiply-add counts as two; the backward pass takes twice as "
+        f"many more.\nA step of {cost.frames} frames of {size[0]} x {size[1]} in {args.precision}, "
+        f"in blocks of {slots}, takes {whole:.2f} GiB, or {least:.2f} with "
+        "model.recompute=backbone (weights, gradients, AdamW, activations; temporaries and losses "
+        "come on top)."
     )
 
 

@@ -11,22 +11,24 @@ Frames are encoded and decoded all at once; only the temporal decoders walk thro
 """
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.graph import save_on_cpu
 
 from datasets.annotations.vocabulary import ATTENTION
 from models.anchors import PersonPlace, point_references
 from models.backbone import Pointwise, build_backbone
-from models.box_head import BoxHead
-from models.branch import Branch
-from models.execution import Execution, Tokens, to_key_mask
+from models.branch import Branch, Tokens, to_key_mask
+from models.exchange import share_pictures
 from models.extent import CENTRES, ENDS, cell_points, cells_inside
 from models.frames import Frames
 from models.outputs import CLASSES, LABELS, Outputs
 from models.position import FAR_WAVES, NEAR_WAVES, sine_position
+from models.recompute import recompute
 from models.slots import ComputedSlots
 from models.transformer import Encoder, LayerSizes
 
@@ -62,7 +64,12 @@ class DDS(nn.Module):
             reference there; person boxes are relative to the person's place in the frame. See
             `models.anchors`.
         dense: train a dense side task on the encoder's tokens as well, see `models.dense`.
-        execution: how the work on single frames is done.
+        skip_padding: leave padding out of the work on single frames; the outputs are the same.
+        recomputed: share of the pictures whose per-frame part is recomputed in the backward pass,
+            see `models.recompute`.
+        offload: keep what the per-frame part saves for the backward pass in host memory, all of it
+            and not on a separate stream (after ByteScale, arXiv 2502.21231). A tensor that two
+            operations save is copied twice, and weights are copied too. No effect on the CPU.
 
     Raises:
         InputError: a name is unknown, or the width does not suit.
@@ -70,6 +77,8 @@ class DDS(nn.Module):
 
     pixel_mean: Tensor
     pixel_std: Tensor
+    exchange = False
+    """True: all ranks compute equally many pictures in training, see `models.exchange`."""
 
     def __init__(
         self,
@@ -87,10 +96,13 @@ class DDS(nn.Module):
         anchored: bool = False,
         dense: bool = False,
         extra: Callable[[int], nn.Module] | None = None,
-        execution: Execution | None = None,
+        skip_padding: bool = False,
+        recomputed: float = 0.0,
+        offload: bool = False,
     ) -> None:
         super().__init__()
-        self.queries, self.execution = queries, execution or Execution()
+        self.queries, self.skip_padding = queries, skip_padding
+        self.recomputed, self.offload = recomputed, offload
         sizes = LayerSizes(
             width=width,
             heads=heads,
@@ -133,32 +145,43 @@ class DDS(nn.Module):
             state: that of earlier `Outputs`, to continue from the last slot of each row; None:
                 every row begins anew.
         """
-        slots, extent_BT2 = frames.slots(self.execution.skip_padding), frames.extent_BT2
+        slots, extent_BT2 = frames.slots(self.skip_padding), frames.extent_BT2
         frames = frames.blank_padding()
+        pixels_ICHW = slots.gather(frames.pixels_BTCHW)
         extent_I2 = None if frames.extent_BT2 is None else slots.gather(frames.extent_BT2)
-        tokens = self.execution.compute_tokens(self, slots.gather(frames.pixels_BTCHW), extent_I2)
+        take_home: Callable[[Tensor], Tensor] = nn.Identity()
+        if self.exchange and self.training:
+            pixels_ICHW, extent_I2, take_home = share_pictures(pixels_ICHW, extent_I2)
+        with save_on_cpu(pin_memory=pixels_ICHW.is_cuda) if self.offload else nullcontext():
+            memory_IHWD = recompute(self.encode, self.recomputed, pixels_ICHW, extent_I2)
+        tokens = self.build_tokens(memory_IHWD, extent_I2)
         object_state, relation_state = state or (None, None)
-        spatial_LIND = self.execution.apply(self.object_branch.spatial, tokens)
+        spatial_LIND = take_home(self.object_branch.spatial(tokens))
         objects, object_state = self.object_branch(spatial_LIND, frames, slots, object_state)
-        spatial_LIND = self.execution.apply(self.relation_branch.spatial, tokens)
+        spatial_LIND = take_home(self.relation_branch.spatial(tokens))
         relations, relation_state = self.relation_branch(
             spatial_LIND, frames, slots, relation_state
         )
         with torch.autocast(objects.device.type, enabled=False):
-            outputs = self.predict(objects, relations, tokens, slots)
+            outputs = self.predict(objects, relations, tokens, slots, take_home)
         return replace(outputs, extent_BT2=extent_BT2, state=(object_state, relation_state))
 
     def predict(
-        self, objects: Tensor, relations: Tensor, tokens: Tokens, slots: ComputedSlots
+        self,
+        objects: Tensor,
+        relations: Tensor,
+        tokens: Tokens,
+        slots: ComputedSlots,
+        take_home: Callable[[Tensor], Tensor],
     ) -> Outputs:
         """Predict from embeddings ``(L, B, T, N, D)`` in the precision of the parameters."""
         precision = self.relation.weight.dtype
         objects, relations = objects.to(precision), relations.to(precision)
         person, dense = None, None
         if self.person_place is not None:
-            person = self.execution.apply(self.locate_persons, tokens)[0]
+            person = take_home(self.locate_persons(tokens)[None])[0]
         if self.dense is not None and self.training:
-            dense = slots.scatter(self.execution.apply(self.dense_logits, tokens))[0]
+            dense = slots.scatter(take_home(self.dense_logits(tokens)[None]))[0]
 
         def head(module: nn.Module, embeddings_LBTND: Tensor, *reference: Any) -> Tensor:
             embeddings_LIND = slots.gather(embeddings_LBTND.movedim(0, 2)).movedim(1, 0)
@@ -174,16 +197,16 @@ class DDS(nn.Module):
         )
 
     def locate_persons(self, tokens: Tokens) -> Tensor:
-        """Return the persons' places, ``(1, I, ...)``, see `models.anchors.PersonPlace`."""
+        """Return the persons' places ``(I, 1, 4)``, see `models.anchors.PersonPlace`."""
         assert self.person_place is not None
         memory_ISD = tokens.memory_ISD.to(self.relation.weight.dtype)
-        return self.person_place(memory_ISD, tokens.centres, tokens.inside_IS)[None]
+        return self.person_place(memory_ISD, tokens.centres, tokens.inside_IS)
 
     def dense_logits(self, tokens: Tokens) -> Tensor:
-        """Return the logits of every token, ``(1, I, H, W, E)``, see `models.dense`."""
+        """Return the logits of every token, ``(I, H, W, E)``, see `models.dense`."""
         assert self.dense is not None
         memory_ISD = tokens.memory_ISD.to(self.relation.weight.dtype)
-        return self.dense(memory_ISD.unflatten(1, tokens.grid))[None]
+        return self.dense(memory_ISD.unflatten(1, tokens.grid))
 
     def build_tokens(self, memory_IHWD: Tensor, extent_I2: Tensor | None = None) -> Tokens:
         """Return encoded frames with their places in the picture."""
@@ -222,3 +245,20 @@ class DDS(nn.Module):
 def tokens_inside(extent_I2: Tensor | None, rows: int, columns: int) -> Tensor | None:
     """Return which tokens lie in their picture, even in part, bool ``(I, S)``; None if all do."""
     return None if extent_I2 is None else cells_inside(extent_I2, rows, columns).flatten(1)
+
+
+class BoxHead(nn.Module):
+    """Box head of three linear layers, as in DETR: a box (cx, cy, w, h) in 0..1.
+
+    With a reference, in logits, the box is relative to it.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(width, out_width) for out_width in (width, width, 4))
+
+    def forward(self, embeddings: Tensor, reference: Tensor | None = None) -> Tensor:
+        """Embeddings ``(..., N, D)``, reference ``(..., N or 1, 4)`` -> boxes ``(..., N, 4)``."""
+        first, second, last = self.layers
+        logits = last(second(first(embeddings).relu()).relu())
+        return (logits if reference is None else logits + reference).sigmoid()

@@ -70,50 +70,6 @@ def test_the_library_needs_numpy_and_torch_alone():
                 assert known, f"{file.relative_to(ROOT)}:{line} imports {module}"
 
 
-ROAD = ("train.py", "eval.py", "training/open.py", "training/run.py", "training/step.py")
-ROAD += ("training/checkpoint.py", "models/dds.py", "models/branch.py")
-SIDINGS = {"sync", "gossip", "exchange", "offload", "recompute", "fitted", "gap", "bptt"}
-SIDINGS |= {"starts", "repeated", "carry", "carried", "elastic"}
-EXEMPT = {("eval.py", "starts")}
-
-
-def names(tree):
-    """Line and text of every identifier, attribute, and string that names a key."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name):
-            yield node.lineno, node.id
-        elif isinstance(node, ast.Attribute):
-            yield node.lineno, node.attr
-        elif isinstance(node, ast.arg | ast.keyword):
-            yield node.lineno, node.arg or ""
-        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-            yield node.lineno, node.name
-        elif isinstance(node, ast.alias):
-            yield node.lineno, (node.asname or node.name).split(".")[-1]
-        keys = []
-        if isinstance(node, ast.Subscript):
-            keys = [node.slice]
-        elif isinstance(node, ast.Dict):
-            keys = node.keys
-        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("getattr", "setattr"):
-            keys = node.args[1:2]
-        for key in keys:
-            if isinstance(key, ast.Constant) and isinstance(key.value, str):
-                yield key.lineno, key.value
-
-
-def test_the_road_names_no_siding():
-    """Files that every run goes through name no option that most runs do not use."""
-    wrong = []
-    for file in ROAD:
-        for line, name in names(ast.parse((ROOT / file).read_text())):
-            words = set(name.lower().split("_"))
-            words |= {word.removesuffix("s") for word in words}
-            if words & SIDINGS and (file, name) not in EXEMPT:
-                wrong.append(f"{file}:{line} {name}")
-    assert not wrong, "\n".join(wrong)
-
-
 def test_only_public_names_of_the_library_are_used():
     used = set()
     for top, file, tree in sources():

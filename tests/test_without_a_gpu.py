@@ -15,7 +15,6 @@ from models import build_model, criterion
 from models.criterion import Criterion, loss_divisors
 from models.frames import Frames
 from models.matcher import Matches, matching_cost
-from models.recompute import Recompute
 from models.targets import to_tensors
 from models.temporal import TEMPORAL_PARTS
 from tests.models.conftest import annotate
@@ -81,7 +80,7 @@ def test_a_step_has_one_precision_and_waits_for_the_matcher_alone(gpu, override,
     with GPU:
         model = build_model(cfg.model).train()
     gpu.waits = 0
-    model.execution = Recompute(cfg.model.skip_padding, share=0.5)
+    model.recomputed = 0.5
     losses_of = Criterion(**vars(cfg.loss))
     starts = torch.tensor([[True, False, True, False], [True, False, False, False]])
     valid = torch.tensor([[True, True, True, False], [True, True, True, True]])

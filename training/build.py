@@ -20,14 +20,11 @@ from datasets.augmentation import Augmentation
 from datasets.letterbox import Letterbox
 from models import build_model
 from models.backbone import freeze_first_stage
-from models.config import ModelConfig, recomputed_share
+from models.config import ModelConfig
 from models.criterion import Criterion
 from models.dds import DDS
-from models.exchange import Exchange
-from models.execution import Execution
 from models.frames import Frames
 from models.gap import frame_gaps
-from models.recompute import Offload, Recompute
 from training.config import TrainConfig, TrainJob
 from training.inputs import Inputs
 from training.optimiser import Optimiser, RateSchedule, build_optimiser
@@ -119,26 +116,9 @@ def choose_kernels(amp: str, deterministic: bool, one_shape: bool) -> None:
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
 
 
-def build_execution(cfg: TrainJob, world_size: int, share: float | None = None) -> Execution:
-    """Choose how the network computes.
-
-    Args:
-        share: of the pictures to recompute; None takes the config's, and all for ``auto``.
-    """
-    skip_padding, choice = cfg.model.skip_padding, cfg.model.recompute
-    if share is None:
-        share = 1.0 if choice == "auto" else recomputed_share(choice)
-    execution = Offload(skip_padding) if choice == "offload" else Execution(skip_padding)
-    if share:
-        execution = Recompute(skip_padding, share)
-    if cfg.train.exchange == "frames" and world_size > 1:
-        execution = Exchange(skip_padding, execution)
-    return execution
-
-
-def build_network(cfg: ModelConfig, device: torch.device, execution: Execution) -> DDS:
+def build_network(cfg: ModelConfig, device: torch.device) -> DDS:
     """Build the model of a config on a device."""
-    model = build_model(cfg, execution=execution).to(device)
+    model = build_model(cfg).to(device)
     model.backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     if cfg.weights:
         freeze_first_stage(model.backbone)
@@ -165,10 +145,11 @@ def open_training(
         known = "recompute" in saved
         share = saved["recompute"] if known else recompute.choose(cfg, ranks, sampler)
         choices = {"recompute": share}
-    execution = build_execution(cfg, ranks.world_size, choices.get("recompute"))
     torch.manual_seed(cfg.train.seed)
     with ranks.agree_on_errors():
-        model = build_network(cfg.model, ranks.device, execution)
+        model = build_network(cfg.model, ranks.device)
+    model.recomputed = choices.get("recompute", model.recomputed)
+    model.exchange = cfg.train.exchange == "frames" and ranks.world_size > 1
     one_shape = sampler.plan.has_one_size and not cfg.model.skip_padding
     choose_kernels(cfg.train.amp, cfg.train.deterministic, one_shape)
     cfg = replace(cfg, train=cfg.train.with_epochs_for_slots(data.loader.account.processed))

@@ -72,9 +72,9 @@ def measure(toy: bool) -> Iterator[Row]:
     ranks, base_job = Ranks(0, 1, device), make_gpu_job(toy, LOADERS[-1])
     slots, size = base_job.train.batch_slots, base_job.dataset.frame_size
     precision = autocast("bf16", device)
-    cost = measure_cost(base_job.model, (size[0], size[1]), slots, precision, device)
+    cost = measure_cost(base_job.model, (size[0], size[1]), (1, slots), precision, device)
     free = MEMORY_SHARES[device.type] * free_memory(device)  # as model.recompute=auto
-    share = cost.least_share(slots, free)
+    share = cost.least_share(free)
     card = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
     product = matrix_product(device, 256 if toy else 8_192)
     sheets = [peak for name, peak in TERAFLOPS.items() if re.search(rf"\b{name}\b", card)]

@@ -16,7 +16,6 @@ from models import build_model
 from models.config import ModelConfig
 from models.criterion import Criterion, loss_divisors
 from models.dds import DDS
-from models.execution import Execution
 from models.frames import Frames
 from models.outputs import Outputs
 from models.targets import to_tensors
@@ -53,10 +52,10 @@ def loss_of(outputs: Outputs, valid_BT: Tensor) -> Tensor:
     return Criterion()(outputs, targets, valid_BT, loss_divisors(targets.objects, 5))["loss"]
 
 
-def tiny(execution: Execution | None = None, **changes: int | float | bool | str) -> DDS:
+def tiny(**changes: int | float | bool | str) -> DDS:
     """A small network in float64 with the given changes; the same for the same changes."""
     torch.manual_seed(0)
-    model = build_model(replace(SMALL, **changes), execution=execution).double()
+    model = build_model(replace(SMALL, **changes)).double()
     # Memories and gaps are silent before training; here they speak, or none would be heard.
     for name, parameter in model.named_parameters():
         if "readout" in name or ".extra." in name:

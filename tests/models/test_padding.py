@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 import torch
 
-from models.execution import Execution
 from models.frames import Frames
 from models.temporal import TEMPORAL_PARTS
 from models.temporal.layers import walk_orders
@@ -18,7 +17,7 @@ def frames():
 
 
 def outputs_and_gradients(model, frames, skips):
-    model.execution = Execution(skips)
+    model.skip_padding = skips
     model.zero_grad()
     outputs = model(frames)
     loss_of(outputs, frames.valid_BT).backward()
@@ -51,6 +50,6 @@ def test_only_valid_frames_reach_the_backbone(frames):
     model, seen = tiny(), []
     model.backbone.register_forward_pre_hook(lambda _, inputs: seen.append(len(inputs[0])))
     model(frames)
-    model.execution = Execution(skip_padding=True)
+    model.skip_padding = True
     model(frames)
     assert seen == [18, 6]

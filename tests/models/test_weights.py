@@ -70,9 +70,8 @@ def test_detrs_weights_compute_here_what_they_compute_in_detr(detr, detr_file):
         pictures = (frames[0] / 255.0 - model.pixel_mean) / model.pixel_std
         pictures = pictures.masked_fill(pixels[:, None], 0)
         memory_wanted, embeddings_wanted, boxes_wanted = detr(pictures, padded_IHW)
-        tokens = model.execution.compute_tokens(
-            model, frames[0], None if extent is None else extent[0]
-        )
+        extent_I2 = None if extent is None else extent[0]
+        tokens = model.build_tokens(model.encode(frames[0], extent_I2), extent_I2)
         seen = ~padded_IHW.flatten(1)
         torch.testing.assert_close(tokens.memory_ISD[seen], memory_wanted[seen], rtol=0, atol=1e-5)
         if extent is None:

@@ -11,8 +11,6 @@ import torch
 
 from bload import InputError
 from models.criterion import Criterion, loss_divisors
-from models.exchange import Exchange
-from models.execution import Execution
 from models.targets import to_tensors
 from models.temporal import TEMPORAL_PARTS
 from models.temporal.layers import walk_orders
@@ -64,7 +62,7 @@ def gradients_of(model):
 
 
 def on_one_rank(lengths, changes, skips, bptt):
-    model, batches = tiny(Execution(skips), **changes), make_batches(lengths)
+    model, batches = tiny(skip_padding=skips, **changes), make_batches(lengths)
     outputs = []
     for frames, annotations in batches:
         if frames.extent_BT2 is None:  # as a rank takes it whose neighbour has extents
@@ -77,7 +75,8 @@ def on_one_rank(lengths, changes, skips, bptt):
 
 def on_a_rank(ranks, lengths, changes, skips, bptt):
     """This rank's outputs, the gradients that DDP leaves, and how many pictures it computes."""
-    model, batches, seen = tiny(Exchange(skips), **changes), make_batches(lengths), []
+    model, batches, seen = tiny(skip_padding=skips, **changes), make_batches(lengths), []
+    model.exchange = True
     parallel = in_parallel(model, ranks)
     model.backbone.register_forward_pre_hook(lambda _, given: seen.append(len(given[0])))
     outputs, loss = losses_of(parallel, batches, batches[ranks.rank], bptt)
@@ -120,5 +119,5 @@ def test_evaluation_exchanges_nothing():
     (frames, _), *_ = make_batches(LENGTHS["uneven"])
     model = tiny().eval()
     alone = model(frames)
-    model.execution = Exchange()
+    model.exchange = True
     assert difference(model(frames), alone) == 0

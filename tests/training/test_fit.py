@@ -8,10 +8,7 @@ import pytest
 
 from bload import Cost, InputError
 from datasets.build import build_source
-from models.execution import Execution
-from models.recompute import Offload, Recompute
 from tests.training.jobs import one_rank, overrides
-from training.build import build_execution
 from training.data import open_data
 from training.sidings import fitted
 
@@ -43,17 +40,3 @@ def test_timed_batches_have_the_shapes_and_frames_that_are_asked_for(config):
     assert (whole.valid_BT.shape, half.valid_BT.shape) == ((2, 45), (1, 20))
     assert (int(whole.valid_BT.sum()), int(half.valid_BT.sum())) == (90, 10)
     assert fitted.cost_amounts(half)[:2] == (20, 10)
-
-
-EXECUTIONS = [
-    ("none", Execution()),
-    ("backbone", Recompute()),
-    ("0.3", Recompute(share=0.3)),
-    ("auto", Recompute()),
-    ("offload", Offload()),
-]
-
-
-@pytest.mark.parametrize(("choice", "execution"), EXECUTIONS)
-def test_what_is_timed_recomputes_and_offloads_as_what_is_trained(config, choice, execution):
-    assert build_execution(config(f"model.recompute={choice}"), world_size=1) == execution

@@ -13,7 +13,7 @@ from models.criterion import Criterion, loss_divisors
 from models.frames import Frames
 from models.targets import to_tensors
 from tests.training.jobs import WORLD, one_rank
-from training.build import build_execution, build_training
+from training.build import build_training
 from training.step import backward
 
 VIDEOS = WORLD.train_videos
@@ -46,7 +46,7 @@ def double_training(ranks, cfg, source=None, hook=None):
         **cfg.loader.options,
     )
     model = double_model(cfg)
-    model.execution = build_execution(cfg, ranks.world_size)
+    model.exchange = cfg.train.exchange == "frames" and ranks.world_size > 1
     if hook:
         model.register_forward_pre_hook(hook)
     training = build_training(cfg, ranks, model, source, loader)

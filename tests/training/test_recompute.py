@@ -1,4 +1,4 @@
-"""model.recompute: what auto decides, and that no choice makes another run."""
+"""model.recompute=auto: what it decides."""
 
 import mmap
 from types import SimpleNamespace
@@ -6,60 +6,48 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from models.cost import Affine, NetworkCost
+from models.cost import NetworkCost
 from tests.training.jobs import one_rank
 from training.memory import free_memory, taken_memory
 from training.ranks import Ranks
 from training.sidings import recompute
-from training.sidings.recompute import choose
 
 MIB = 2**20
-COST = NetworkCost(
-    *({}, {}, {}, {"encoder": Affine(0, MIB)}, Affine(0, 0)),
-    *(0, 0),  # bytes of parameters
-)
 
 
-def sampler_of(blocks):
-    return SimpleNamespace(blocks_per_batch=blocks, plan=SimpleNamespace(t_max=4))
-
-
-def decide(config, choice, blocks=16, *more):
-    cfg = config(f"model.recompute={choice}", *more)
-    return choose(cfg, one_rank(), sampler_of(blocks))
+def decide(cfg, frames):
+    sampler = SimpleNamespace(blocks_per_batch=frames // 4, plan=SimpleNamespace(t_max=4))
+    return recompute.choose(cfg, one_rank(), sampler)
 
 
 @pytest.fixture
-def measured(monkeypatch):
-    """What `measure_cost` has been asked for; a frame costs 1 MiB, 100 are free."""
-    asked = []
+def job(config, monkeypatch):
+    """A job on a machine where a frame costs 1 MiB and 100 are free."""
+    job = config("model.recompute=auto")
 
-    def measure(cfg, frame_size, slots, precision, device):
-        asked.append((cfg.temporal, frame_size, slots, device.type))
-        return COST
+    def measure(cfg, frame_size, shape_BT, precision, device):
+        asked = cfg.temporal, frame_size, shape_BT[1], device.type
+        assert asked == (job.model.temporal, tuple(job.dataset.frame_size), 4, "cpu")
+        frames = shape_BT[0] * shape_BT[1]
+        return NetworkCost({}, {}, frames, frames * MIB, frames * MIB)
 
     monkeypatch.setattr(recompute, "measure_cost", measure)
     monkeypatch.setattr(recompute, "free_memory", lambda _: 100 * MIB)
     monkeypatch.setattr(recompute, "MEMORY_SHARES", {"cpu": 0.8})
-    return asked
+    return job
 
 
-def test_auto_recomputes_what_does_not_fit_and_says_why(config, measured, capsys):
-    for blocks, frames, share in ((20, 80, 0), (25, 100, 0.2)):
-        assert decide(config, "auto", blocks) == share
-        (line,) = capsys.readouterr().out.splitlines()
-        for figure in (f"{share:.0%} of the pictures", f"{frames} frames", "0.1 GiB (80%"):
-            assert figure in line
-    job = config()
-    assert measured == [(job.model.temporal, tuple(job.dataset.frame_size), 4, "cpu")] * 2
+def test_auto_recomputes_what_does_not_fit_and_says_why(job, capsys):
+    for frames, share in ((80, 0), (100, 0.2)):
+        assert decide(job, frames) == share
+        said = capsys.readouterr().out
+        for figure in (f"{share:.0%} of the pictures", f"{frames} frames", "0.1 GiB are there"):
+            assert figure in said
 
 
-def test_all_ranks_recompute_what_the_one_with_the_least_room_must(config, measured, monkeypatch):
-    ranks = one_rank()
+def test_all_ranks_recompute_what_the_one_with_the_least_room_must(job, monkeypatch):
     monkeypatch.setattr(Ranks, "gather", lambda _, value: [0.5, value])
-    for frames, share in ((100, 0.5), (400, 0.8)):
-        cfg = config("model.recompute=auto")
-        assert choose(cfg, ranks, sampler_of(frames // 4)) == share
+    assert (decide(job, 100), decide(job, 400)) == (0.5, 0.8)
 
 
 def test_free_memory_is_shared_by_the_ranks_of_a_machine(monkeypatch):

@@ -32,7 +32,7 @@ from bload.errors import differences
 from datasets.action_genome import VideoSource
 from datasets.build import build_source
 from datasets.files import reading, write_whole
-from training.build import Training, build_execution, build_network, build_training, choose_kernels
+from training.build import Training, build_network, build_training, choose_kernels
 from training.config import TrainJob
 from training.folder import read_object
 from training.ranks import Ranks, join_ranks
@@ -80,7 +80,7 @@ def fit(cfg: TrainJob, source: VideoSource, ranks: Ranks) -> Cost:
     sizes = [(rows, max(1, t_max // part)) for rows, part in SHAPES]
     sizes = [(rows, t) for rows, t in sizes if rows * t <= cfg.train.batch_slots]
     choose_kernels(cfg.train.amp, cfg.train.deterministic, one_shape=False)
-    model = build_network(cfg.model, ranks.device, build_execution(cfg, ranks.world_size))
+    model = build_network(cfg.model, ranks.device)
     training = build_training(cfg, ranks, model, source)
     work, seconds = [], []
     for batch in random_batches(source, [(*size, fill) for size in sizes for fill in FILLS]):

@@ -14,19 +14,16 @@ for freed tensors that the C library keeps: up to three quarters of what is in u
 def choose(cfg: TrainJob, ranks: Ranks, sampler: BlockSampler) -> float:
     """Choose the least share with which a step fits on every rank; print the memory it takes."""
     height, width = cfg.dataset.frame_size
-    frames, part = sampler.blocks_per_batch * sampler.plan.t_max, MEMORY_SHARES[ranks.device.type]
+    shape_BT = sampler.blocks_per_batch, sampler.plan.t_max
     precision = autocast(cfg.train.amp, ranks.device)
-    cost = measure_cost(cfg.model, (height, width), sampler.plan.t_max, precision, ranks.device)
-    free = part * free_memory(ranks.device)
-    share: float = max(ranks.gather(cost.least_share(frames, free)))
+    cost = measure_cost(cfg.model, (height, width), shape_BT, precision, ranks.device)
+    free = MEMORY_SHARES[ranks.device.type] * free_memory(ranks.device)
+    share: float = max(ranks.gather(cost.least_share(free)))
     if ranks.is_first:
-        full_gib, chosen_gib, least_gib = (
-            cost.step_bytes(frames, recomputed) / GIB for recomputed in (0, share, 1)
-        )
+        whole, least, chosen = (cost.step_bytes(part) / GIB for part in (0, 1, share))
         print(
-            f"a step of {frames} frames takes about {full_gib:.1f} GiB, or {least_gib:.1f} with "
-            f"activations recomputed; {free / GIB:.1f} GiB ({part:.0%} of what is free) are there: "
-            f"recomputing {share:.0%} of the pictures, which takes {chosen_gib:.1f} GiB "
-            "(model.recompute=auto)"
+            f"a step of {cost.frames} frames takes about {whole:.1f} GiB, or {least:.1f} with "
+            f"activations recomputed; {free / GIB:.1f} GiB are there: recomputing {share:.0%} of "
+            f"the pictures, which takes {chosen:.1f} GiB (model.recompute=auto)"
         )
     return share
