@@ -1,11 +1,10 @@
 """Configs of data sets: every key, its type and its meaning.
 
-A key without a default is in ``configs/dataset/``. Values are checked here if no later error would
-name the key.
+A key without a default is in ``configs/dataset/``; those of synthetic data are in
+`datasets.synthetic.world`. Values are checked here if no later error would name the key.
 """
 
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
 
 from bload.errors import InputError
 from datasets.annotations.rules import SMALL_BOXES
@@ -60,33 +59,10 @@ class DatasetConfig(Checked):
         return "validation" if self.validation else None, "test"
 
 
-def _knob(name: str) -> Any:
-    """Declare a knob of `World` as a key, with its meaning and its range."""
-    return key(**World.__dataclass_fields__[name].metadata)
-
-
-@dataclass(kw_only=True)
-class SyntheticConfig(DatasetConfig):
-    """A synthetic data set, made on first use; see `datasets.synthetic.world.World`."""
-
-    train_videos: int = _knob("train_videos")
-    test_videos: int = _knob("test_videos")
-    validation_videos: int = _knob("validation_videos")
-    final_videos: int = _knob("final_videos")
-    image_size: int = _knob("image_size")
-    seed: int = _knob("seed")
-    object_classes: int = _knob("object_classes")
-    max_objects: int = _knob("max_objects")
-    cue_rate: float = _knob("cue_rate")
-    dwell: float = _knob("dwell")
-    delay_rate: float = _knob("delay_rate")
-    drop_rate: float = _knob("drop_rate")
+@dataclass
+class SyntheticConfig(World, DatasetConfig):
+    """A synthetic data set, made on first use, with the keys of a `World`."""
 
     @property
     def splits(self) -> tuple[str | None, str]:
         return "validation", "final"
-
-    @property
-    def knobs(self) -> dict[str, Any]:
-        """Arguments of `World`, which checks them."""
-        return {knob.name: getattr(self, knob.name) for knob in fields(World)}

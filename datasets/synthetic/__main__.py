@@ -6,7 +6,6 @@ python -m datasets.synthetic observers [--split train] [knobs]
 
 import argparse
 import sys
-from dataclasses import fields
 
 from bload import InputError
 from datasets.synthetic.observers import observers_table
@@ -16,30 +15,20 @@ from datasets.synthetic.writer import make_if_missing
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; returns the exit status, 2 for invalid input."""
-    parser = argparse.ArgumentParser(
-        prog="python -m datasets.synthetic",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argparse.ArgumentParser("python -m datasets.synthetic", description=__doc__)
     parser.add_argument("command", nargs="?", choices=("make", "observers"), default="make")
     parser.add_argument("--root", help="folder to make")
     parser.add_argument("--split", choices=SPLITS, default="test", help="for observers")
-    for knob in fields(World):
-        parser.add_argument(
-            f"--{knob.name.replace('_', '-')}",
-            type=type(knob.default),
-            default=knob.default,
-            help=f"default {knob.default}",
-        )
+    for name, default in World().knobs.items():
+        option, words = f"--{name.replace('_', '-')}", f"default {default}"
+        parser.add_argument(option, type=type(default), default=default, help=words)
     knobs = vars(parser.parse_args(arguments))
     command, root, split = (knobs.pop(name) for name in ("command", "root", "split"))
     if command == "make" and root is None:
         parser.error("the following arguments are required: --root")
     try:
-        if command == "make":
-            print(make_if_missing(root, **knobs))
-        else:
-            print(observers_table(World(**knobs), split))
+        is_made = command == "make"
+        print(make_if_missing(root, **knobs) if is_made else observers_table(World(**knobs), split))
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -3,7 +3,8 @@
 Everything else is a function of a `World`, a split and the index of a video.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
@@ -21,9 +22,9 @@ SPLITS = ("train", "test", "validation", "final")
 """Splits; their order is in the seeds. Choices are made on validation, figures read on final."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class World(Checked):
-    """Settings that decide the contents of a synthetic root."""
+    """Settings that decide the contents of a synthetic root; keys of the group `dataset`."""
 
     prefix = "dataset."
 
@@ -54,9 +55,14 @@ class World(Checked):
                 "object classes; raise object_classes or lower max_objects"
             )
 
-    def manifest(self) -> dict[str, int | float]:
+    @property
+    def knobs(self) -> dict[str, Any]:
+        """Every knob, also of a config that has more fields."""
+        return {knob.name: getattr(self, knob.name) for knob in fields(World)}
+
+    def manifest(self) -> dict[str, Any]:
         """Return version and every knob, as written beside the annotations."""
-        return {"version": VERSION} | asdict(self)
+        return {"version": VERSION} | self.knobs
 
     def classes_K(self) -> np.ndarray:
         """Return the object classes in use, int64 ``(object_classes,)``, spread over all 35."""
