@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch.nn import functional as F
-from torchvision.transforms.v2 import functional as transforms
 
-from datasets.annotations.frame_table import FrameTable
-from datasets.annotations.read import Video, read_annotations
-from datasets.annotations.targets import FrameTargets
+from datasets.annotations.read import read_annotations
+from datasets.annotations.targets import FrameTargets, Video, unlabelled
 from datasets.frames.cache import FrameCache, open_cache
 from datasets.frames.files import FrameFiles
 
@@ -23,8 +22,7 @@ class VideoSource:
 
     Videos have several sizes. `read` gives frames as they are stored, in the top left corner of a
     common canvas; `datasets.letterbox.Letterbox` resizes them on the device to `image_size_hw`.
-    Boxes in the targets stay in native pixels. It holds only paths and flat arrays, which are cheap
-    to send to data workers.
+    Boxes in the targets stay in native pixels.
 
     Args:
         root: the folder of the data set; frame ``VIDEO/NUMBER.png`` is in its ``frames/``.
@@ -36,8 +34,9 @@ class VideoSource:
 
     Raises `InputError` if frames are missing, or differ in size within a video.
 
-    Attributes: `lengths`, int64 ``(V,)``, frames per video; `videos`, their names; `table`, their
-    targets; `store`, their stored frames; `canvas_hw`, the size of the frames as read.
+    Attributes: `annotated`, the videos with their targets; `videos`, their names; `lengths`, int64
+    ``(V,)``, frames per video; `store`, their stored frames; `canvas_hw`, the size of the frames as
+    read.
     """
 
     def __init__(
@@ -51,28 +50,37 @@ class VideoSource:
         progress: bool = False,
     ) -> None:
         self.root, self.split, self.image_size_hw = Path(root), split, image_size_hw
+        self.annotated = tuple(videos)
+        for video in videos:
+            video.check()
         self.videos = tuple(video.name for video in videos)
-        self.table = FrameTable.from_videos(videos)
-        self.lengths = self.table.lengths
+        self.lengths = np.array([len(video.frames) for video in videos], np.int64)
         self.files = FrameFiles(root)
-        self.files.check_all_exist(self.table.names_F.tolist())
+        self.files.check_all_exist(frame.name for video in videos for frame in video.frames)
         self.store: FrameFiles | FrameCache = self.files
-        sizes = self.table.sizes()
+        sizes = {video.size_hw for video in videos}
         if cache is not None:
             folder = Path(cache) / split
-            self.store = open_cache(folder, self.files, self.table, image_size_hw, progress)
+            self.store = open_cache(folder, self.files, self.annotated, image_size_hw, progress)
         heights, widths = zip(*map(self.store.stored_size, sizes), strict=True)
         self.canvas_hw = (max(heights), max(widths))
 
     def __len__(self) -> int:
         return len(self.videos)
 
+    def check_labelled(self) -> None:
+        """Raise `InputError` if a frame has no relation, so that recall cannot count it."""
+        for video in self.annotated:
+            for frame in video.frames:
+                if not len(frame.relations_G2):
+                    raise unlabelled(frame.name)
+
     def targets(self, sequence: int, first: int, length: int) -> tuple[FrameTargets, ...]:
         """Return targets of `length` frames of video `sequence`, from `first` on; read no image."""
-        frames = int(self.lengths[sequence])
-        if first < 0 or length < 1 or first + length > frames:
-            raise IndexError(f"video {self.videos[sequence]!r} has {frames} frames")
-        return tuple(self.table.frame(sequence, first + step) for step in range(length))
+        frames = self.annotated[sequence].frames
+        if first < 0 or length < 1 or first + length > len(frames):
+            raise IndexError(f"video {self.videos[sequence]!r} has {len(frames)} frames")
+        return frames[first : first + length]
 
     def read(
         self, sequence: int, first: int, length: int
@@ -82,8 +90,7 @@ class VideoSource:
         Raises `InputError` for an image that cannot be read.
         """
         targets = self.targets(sequence, first, length)
-        number = int(self.table.video_offsets[sequence]) + first
-        frames_TChw = self.store.read(number, targets)
+        frames_TChw = self.store.read(sequence, first, targets)
         (height, width), (canvas_height, canvas_width) = frames_TChw.shape[2:], self.canvas_hw
         if (height, width) != self.canvas_hw:  # padding by nothing would copy
             frames_TChw = F.pad(frames_TChw, (0, canvas_width - width, 0, canvas_height - height))
@@ -91,8 +98,7 @@ class VideoSource:
 
     def picture(self, target: FrameTargets) -> torch.Tensor:
         """Return one frame in its native size, uint8 ``(3, h, w)``, for pictures."""
-        frame_CHW = self.files.read(0, [target])[0]
-        return transforms.resize(frame_CHW, list(target.size_hw), antialias=True)
+        return self.files.frame(target)
 
 
 class ActionGenome(VideoSource):

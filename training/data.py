@@ -10,7 +10,6 @@ from datasets.action_genome import VideoSource
 from datasets.annotations.read import KNOBS_FILE
 from datasets.build import build_source, check_kind, saved_config
 from datasets.config import DatasetConfig, SyntheticConfig
-from datasets.synthetic.world import World
 from datasets.synthetic.yardsticks import Yardsticks, make_yardsticks
 from training.config import EvalJob, TrainJob
 from training.folder import read_object
@@ -44,10 +43,10 @@ def open_split(cfg: DatasetConfig, name: str) -> Split:
         InputError: a frame has no relation, so that it cannot be scored; or as `build_source`.
     """
     source = build_source(cfg, name, progress=True)
-    source.table.check_labelled()
+    source.check_labelled()
     if not isinstance(cfg, SyntheticConfig):
         return Split(source, None)
-    return Split(source, make_yardsticks(source, World(**cfg.knobs)))
+    return Split(source, make_yardsticks(source, cfg))
 
 
 def open_data(cfg: TrainJob, ranks: Ranks) -> Data:

@@ -11,10 +11,10 @@ import numpy as np
 from bload import InputError
 from bload.errors import check_choice
 from datasets.annotations.entries import FAULTS, frame_targets
-from datasets.annotations.frame_names import frames_by_video, valid_names, video_of
+from datasets.annotations.frame_names import frame_number, frames_by_video, valid_names, video_of
 from datasets.annotations.problems import Problems
 from datasets.annotations.rules import MIN_FRAMES, SMALL_BOXES, frame_rules
-from datasets.annotations.targets import FrameTargets
+from datasets.annotations.targets import FrameTargets, Video
 from datasets.annotations.unpickler import read_pickle
 from datasets.annotations.vocabulary import OBJECTS, RELATIONS
 
@@ -24,14 +24,6 @@ OBJECTS_FILE = "object_bbox_and_relationship.pkl"
 SMALL_BOXES_FILE = "object_bbox_and_relationship_filtersmall.pkl"
 PERSONS_FILE = "person_bbox.pkl"
 KNOBS_FILE = "synthetic.json"  # in a synthetic root: the knobs it was made with
-
-
-@dataclass(frozen=True, slots=True)
-class Video:
-    """One video of a split: its name (``001YG.mp4``) and its labelled frames in order of time."""
-
-    name: str
-    frames: tuple[FrameTargets, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +137,7 @@ def filter_annotations(
         steps.append(_count(title, frames))
     targets = _apply(lambda name, e: frame_targets(name, e, person_of[name]), frames, problems)
     videos = tuple(
-        Video(video, tuple(targets[name] for name in names))
+        Video(video, _with_gaps([targets[name] for name in names]))
         for video, names in frames_by_video(targets).items()
         if len(names) >= MIN_FRAMES
     )
@@ -170,6 +162,12 @@ def _apply(
             problems.add("frames not annotated as Action Genome does it", example)
             problems.cause = problems.cause or fault
     return results
+
+
+def _with_gaps(frames: list[FrameTargets]) -> tuple[FrameTargets, ...]:
+    numbers = [float(frame_number(frame.name)) for frame in frames]
+    gaps = np.diff(numbers, prepend=numbers[0]).tolist()
+    return tuple(replace(frame, gap=gap) for frame, gap in zip(frames, gaps, strict=True))
 
 
 def _count(rule: str, frames: dict[str, list]) -> Remaining:

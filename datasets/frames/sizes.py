@@ -16,18 +16,6 @@ def fit(size_hw: tuple[int, int], into_hw: tuple[int, int]) -> tuple[int, int]:
     return min(most_h, max(1, _scaled(height, most_w, width))), most_w
 
 
-def stored_size(size_hw: tuple[int, int], short_side: int | None) -> tuple[int, int]:
-    """Return the size (h, w) of the file of a frame whose native size is `size_hw`.
-
-    It is native if `short_side` is None or no smaller than the frame's own; else the short side is
-    `short_side`, and the other side keeps the proportions.
-    """
-    (height, width), own_short_side = size_hw, min(size_hw)
-    if short_side is None or own_short_side <= short_side:
-        return height, width
-    return _scaled(height, short_side, own_short_side), _scaled(width, short_side, own_short_side)
-
-
 def gib(count: float) -> str:
     """Format a number of bytes for people, as ``1.5 GiB`` or ``20.0 MiB``."""
     return f"{count / 2**30:.1f} GiB" if count >= 2**30 / 10 else f"{count / 2**20:.1f} MiB"

@@ -1,14 +1,22 @@
-"""Extraction of missing annotated frames from videos, a video per thread."""
+"""Extraction of the annotated frames that do not exist, by one run of ffmpeg per video.
 
-import io
+Frames have the numbers and the pixels of ``ffmpeg -i VIDEO %06d.png``, which made the official
+ones: frames repeated or dropped for a constant rate, pictures turned as the file says. Only the
+annotated ones are encoded. So ffmpeg decodes its own first output (``-dec``, version 7 or later),
+in which frames have their final numbers, and selects there. The program comes with imageio-ffmpeg;
+the variable IMAGEIO_FFMPEG_EXE names another one.
+"""
+
 import os
 import random
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import replace
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import PIL
-from PIL import Image
+import imageio_ffmpeg
 from tqdm import tqdm
 
 from bload import InputError
@@ -16,119 +24,96 @@ from datasets.annotations.frame_names import frame_number, frames_by_video, vali
 from datasets.annotations.problems import Problems
 from datasets.annotations.read import FRAMES_FOLDER, read_files
 from datasets.files import lock_folder
-from datasets.frames.manifest import Manifest, read_manifest
-from datasets.frames.sizes import stored_size
-from datasets.prepare.decoder import Decoder, VideoError, decoder_version
-from datasets.prepare.folder import LOCK, VIDEOS_FOLDER, FramesFolder
 
-PNG_LEVEL = 3  # 4 % larger files than zlib's default, written about three times as fast
-AS_PUBLISHED = Manifest()
+VIDEOS_FOLDER = "videos"
+LOCK = ".prepare.lock"
 
 
-def prepare(
-    root: Path | str,
-    stored_as: Manifest = AS_PUBLISHED,
-    workers: int | None = None,
-) -> Manifest:
-    """Write the missing annotated frames of all videos of `root`, and print the progress.
+def prepare(root: Path | str, workers: int | None = None) -> tuple[int, Problems]:
+    """Write the annotated frames of all videos of `root` that do not exist; show the progress.
 
     Args:
-        stored_as: format, quality and short side of the files; default: PNG of native size.
         workers: videos at a time, each with its own ffmpeg; None: one per core.
 
-    Returns the frames that exist now; its `problems` include videos that are missing or damaged.
-    Raises `InputError` for a root that cannot be used.
+    Returns:
+        the number of annotated frames that do not exist now, and the problems of videos.
+
+    Raises:
+        InputError: the root cannot be used, or another process fills it.
     """
-    root, workers = Path(root), workers or os.cpu_count() or 1
-    annotated, manifest = _check_root(root, stored_as)
-    path = root / FRAMES_FOLDER
-    path.mkdir(exist_ok=True)
-    with lock_folder(path, lock=root / LOCK, seconds=1):
-        folder = FramesFolder(root, annotated, manifest)
-        folder.clear()
-        if pending := folder.pending_videos():
-            tools = f"{decoder_version()}, Pillow {PIL.__version__}"
-            decoders = dict.fromkeys([*filter(None, manifest.decoder.split("; ")), tools])
-            folder.manifest = replace(manifest, decoder="; ".join(decoders))
-        manifest = folder.save()
-        print(
-            f"{root}: {manifest.frames + manifest.frames_missing:,} annotated frames in "
-            f"{len(annotated):,} videos, {manifest.frames:,} there already; {len(pending):,} "
-            f"videos to do ({manifest.describe()})"
-        )
-        try:
-            _extract_all(folder, pending, workers)
-        finally:
-            folder.clear()
-            manifest = folder.save()
-    return manifest
-
-
-def _check_root(root: Path, stored_as: Manifest) -> tuple[dict[str, list[str]], Manifest]:
-    """Return the annotated frames by video and the manifest to go on from; write nothing."""
+    root = Path(root)
     videos, frames, problems = root / VIDEOS_FOLDER, root / FRAMES_FOLDER, Problems()
-    annotated = frames_by_video(valid_names(read_files(root, "keep")[0], problems))
+    names = valid_names(read_files(root, "keep")[0], problems)
     problems.raise_if_any(root / "annotations", "fix or download the files again")
-    old_manifest = read_manifest(frames)
-    if not old_manifest and any(frames.glob("[!.]*/")):
-        old_manifest = AS_PUBLISHED  # an official dump
-    if old_manifest and old_manifest.describe() != stored_as.describe():
-        raise InputError(
-            f"{frames} holds frames stored as {old_manifest.describe()}, not "
-            f"{stored_as.describe()}; ask for that, or give another --root (with links to its "
-            "videos and annotations)"
-        )
-    is_incomplete = not old_manifest or old_manifest.frames_missing
-    if is_incomplete and not any((videos / video).is_file() for video in annotated):
-        raise InputError(
-            f"{videos} has none of the {len(annotated):,} annotated videos; put them there, or "
-            "links to them, and not into a folder below"
-        )
-    return annotated, old_manifest or stored_as
+    frames.mkdir(exist_ok=True)
+    with lock_folder(frames, lock=frames / LOCK, seconds=1):
+        for part in frames.glob(".*.part"):  # of a run that was killed
+            shutil.rmtree(part)
+        pending = list(frames_by_video(missing_frames(frames, names)).items())
+        if pending and not any((videos / video).exists() for video, _ in pending):
+            raise InputError(
+                f"{videos} has none of the {len(pending):,} videos of missing frames; put them "
+                "there, or links to them, and not into a folder below"
+            )
+        print(f"{root}: {len(names):,} annotated frames, {len(pending):,} videos to extract")
+        random.Random(0).shuffle(pending)  # so that the bar soon shows how long all of them take
+        with ThreadPoolExecutor(workers or os.cpu_count()) as pool:
+            jobs = [pool.submit(extract, videos / video, frames, names) for video, names in pending]
+            try:
+                for (video, _), job in zip(pending, tqdm(jobs, unit="video"), strict=True):
+                    if problem := job.result():
+                        kind, details = problem
+                        problems.add(f"videos that are {kind}", f"{video}: {details}")
+            finally:
+                pool.shutdown(cancel_futures=True)
+        return len(missing_frames(frames, names)), problems
 
 
-def _extract_all(folder: FramesFolder, videos: list[str], workers: int) -> None:
-    """Extract videos in random order, so that the bar soon shows how long all of them take."""
-    random.Random(0).shuffle(videos)
-    decoder = Decoder()
-    frames = sum(len(folder.files[video]) for video in videos)
-    with (
-        tqdm(total=frames, unit="frame", disable=None) as bar,
-        ThreadPoolExecutor(workers) as pool,  # ffmpeg, Pillow and files free the lock
-    ):
-        try:
-            jobs = [pool.submit(extract, folder, decoder, video) for video in videos]
-            for job in as_completed(jobs):
-                video, written, problem = job.result()
-                folder.finish_video(video, written, problem)
-                bar.update(len(folder.files[video]))
-        finally:
-            decoder.stop()
-            pool.shutdown(cancel_futures=True)
+def missing_frames(frames: Path, names: Sequence[str]) -> list[str]:
+    """Return the frames among `names` that do not exist or are empty files."""
+    paths = ((name, frames / name) for name in names)
+    return [name for name, path in paths if not path.exists() or not path.stat().st_size]
 
 
-def extract(
-    folder: FramesFolder, decoder: Decoder, video: str
-) -> tuple[str, dict[str, int], str | None]:
-    """Write the frames of a video to its partial folder; return what `FramesFolder.take` takes."""
-    files, written = {frame_number(file): file for file in folder.files[video]}, {}
-    folder.partial_folder(video).mkdir()
+def extract(video: Path, frames: Path, names: Sequence[str]) -> tuple[str, str] | None:
+    """Write some frames of a video, in order of time, to the folder `frames`.
+
+    They get their place once ffmpeg is done with the video; other files stay as they are. Returns
+    the kind and details of a problem. Frames that a damaged or short video yields are written.
+    """
+    if not video.exists():
+        return "missing", f"put it at {video}"
+    part = frames / f".{video.name}.part"
+    part.mkdir()
     try:
-        for number, image in decoder.decode((folder.videos / video).absolute(), files):
-            data = encode(image, folder.manifest)
-            (folder.partial_folder(video) / Path(files[number]).name).write_bytes(data)
-            written[files[number]] = len(data)
-    except VideoError as error:
-        return video, written, str(error)
-    return video, written, None
+        log = run_ffmpeg(video, list(map(frame_number, names)), part)
+        written = sorted(part.iterdir())
+        (frames / video.name).mkdir(exist_ok=True)
+        for path, name in zip(written, names, strict=False):
+            os.replace(path, frames / name)
+    finally:
+        shutil.rmtree(part)
+    lines = (re.sub(r"\[[^\]]*\] ?", "", line).strip() for line in log.splitlines())
+    complaint = next((line[:120] for line in lines if line), "")  # without addresses
+    if not written:
+        return "not decodable", complaint
+    if len(written) < len(names):
+        return "too short", f"{len(names) - len(written)} frames missing, {names[len(written)]} on"
+    return ("damaged, but have all frames", complaint) if complaint else None
 
 
-def encode(image: Image.Image, stored_as: Manifest) -> bytes:
-    """Return the file of a frame, resized (bilinear, antialiased) where a short side is set."""
-    height, width = stored_size((image.height, image.width), stored_as.short_side)
-    image, file = image.resize((width, height), Image.Resampling.BILINEAR), io.BytesIO()
-    if stored_as.format == "png":
-        image.save(file, "PNG", compress_level=PNG_LEVEL)
-    else:
-        image.save(file, "JPEG", quality=stored_as.quality)
-    return file.getvalue()
+def run_ffmpeg(video: Path, numbers: Sequence[int], folder: Path) -> str:
+    """Write frames of a video, counted from 1, as 000001.png and so on; return its complaints.
+
+    With several kinds of pictures in a file, the first one is its video. The file ends early if
+    there are not as many frames.
+    """
+    program, select = imageio_ffmpeg.get_ffmpeg_exe(), "+".join(f"eq(n,{n - 1})" for n in numbers)
+    command = [program, "-loglevel", "error", "-threads", "1", "-i", str(video.absolute())]
+    command += ["-map", "0:v:0", "-frames:v", str(max(numbers)), "-fps_mode", "cfr"]
+    command += ["-c:v", "wrapped_avframe", "-f", "null", "-"]
+    command += ["-dec", "0:0", "-filter_complex", f"[dec:0]select='{select}'[out]"]
+    command += ["-map", "[out]", "-fps_mode", "passthrough", "%06d.png"]
+    pipe, devnull = subprocess.PIPE, subprocess.DEVNULL
+    process = subprocess.run(command, cwd=folder, stdin=devnull, stderr=pipe, check=False)
+    return process.stderr.decode(errors="replace")

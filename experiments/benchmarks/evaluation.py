@@ -22,9 +22,8 @@ from torch.utils.benchmark import Timer
 from torchvision.transforms.v2 import functional as transforms
 
 from datasets.action_genome import VideoSource
-from datasets.annotations.frame_table import FrameTable
-from datasets.annotations.read import FRAMES_FOLDER, Video
-from datasets.annotations.targets import FrameTargets
+from datasets.annotations.read import FRAMES_FOLDER
+from datasets.annotations.targets import FrameTargets, Video
 from datasets.build import build_source
 from datasets.frames.cache import DATA, open_cache
 from datasets.frames.files import FrameFiles
@@ -100,14 +99,14 @@ def draw_pairs(rng: np.random.Generator, target: FrameTargets) -> dict[str, np.n
 
 def time_reading(root: Path, quick: bool) -> Iterator[Row]:
     """Yield a row for each size in which frames are kept."""
-    table, files = FrameTable.from_videos([make_video(root)]), FrameFiles(root)
-    targets = [table.frame(0, step) for step in range(LENGTH)]
+    video, files = make_video(root), FrameFiles(root)
+    targets = list(video.frames)
     for size_hw in ((64, 64), (256, 256), NATIVE_HW):
         folder = root / f"cache-{size_hw[0]}x{size_hw[1]}"
-        cache = open_cache(folder, files, table, size_hw)
+        cache = open_cache(folder, files, [video], size_hw)
         row: Row = {"table": "reading", "kept within": f"{size_hw[0]} x {size_hw[1]}"}
         from_files = partial(decode, files, targets, cache.stored_size(NATIVE_HW))
-        for name, read in zip(WAYS, (from_files, partial(cache.read, 0, targets)), strict=True):
+        for name, read in zip(WAYS, (from_files, partial(cache.read, 0, 0, targets)), strict=True):
             timer = Timer("read()", globals={"read": read})
             seconds = timer.blocked_autorange(min_run_time=0.01 if quick else 2).median
             row[name] = 1e6 * seconds / LENGTH
@@ -116,7 +115,7 @@ def time_reading(root: Path, quick: bool) -> Iterator[Row]:
 
 def decode(files: FrameFiles, targets: list[FrameTargets], size_hw: tuple[int, int]) -> Tensor:
     """Read frames from their files, and resize them."""
-    return transforms.resize(files.read(0, targets), [*size_hw], antialias=True)
+    return transforms.resize(files.read(0, 0, targets), [*size_hw], antialias=True)
 
 
 def make_video(root: Path) -> Video:

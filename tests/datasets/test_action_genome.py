@@ -1,12 +1,12 @@
-import pickle
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from bload.errors import InputError
-from datasets.action_genome import ActionGenome
+from datasets.action_genome import ActionGenome, VideoSource
 from datasets.annotations.read import KNOBS_FILE, PERSONS_FILE
 from datasets.synthetic.script import write_scripts
 from datasets.synthetic.world import SPLITS
@@ -76,19 +76,23 @@ def test_the_union_box_of_a_video_is_the_box_around_all_its_boxes(small_root):
             for box in (target.person_box_4, *target.object_boxes_M4)
         ]
         low, high = np.min(boxes, 0)[:2], np.max(boxes, 0)[2:]
-        np.testing.assert_allclose(source.table.union_box(video), [*low / 64, *high / 64])
+        np.testing.assert_allclose(source.annotated[video].union_box(), [*low / 64, *high / 64])
 
 
-def test_a_video_whose_frames_differ_in_size_is_refused(tmp_path):
+def test_a_video_that_cannot_be_is_refused(small_root, tmp_path):
     root = write_box_root(tmp_path / "root", {"A.mp4": ((40, 24), [(1, 1, 9, 9)] * 4)})
     edit(root, lambda value: value["A.mp4/000007.png"].update(bbox_size=(24, 40)), PERSONS_FILE)
     with pytest.raises(InputError, match=r"A.mp4/000007.png in 24 x 40 instead of 40 x 24"):
         ActionGenome(root, "train", (24, 40))
-
-
-def test_a_source_is_small_to_pickle_and_comes_back_equal(small_root):
-    source = ActionGenome(small_root, "train", (64, 64))
-    data = pickle.dumps(source)
-    assert len(data) < 1000 * source.lengths.sum()
-    again = pickle.loads(data)
-    assert torch.equal(again.read(1, 0, 3)[0], source.read(1, 0, 3)[0])
+    video = ActionGenome(small_root, "test", (64, 64)).annotated[0]
+    frame, objects = video.frames[1], len(video.frames[1].object_classes_M)
+    for changes, words in (
+        ({"object_classes_M": frame.object_classes_M * 0}, r"an object class outside 1\.\.36"),
+        ({"object_classes_M": frame.object_classes_M + 36}, "an object class"),
+        ({"relations_G2": np.array([[objects, 0]])}, "a relation of no object"),
+        ({"relations_G2": np.array([[0, 26]])}, "a relation of no class"),
+        ({"person_box_4": frame.person_box_4 + np.inf}, "a box that is not finite"),
+    ):
+        wrong = replace(video, frames=(video.frames[0], replace(frame, **changes)))
+        with pytest.raises(InputError, match=f"^{video.name} has {words}"):
+            VideoSource(small_root, "test", [wrong], (64, 64))

@@ -4,12 +4,12 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tests.datasets.prepare.making import wait_for
 from tests.installation import torchrun
 from tests.soak import MARK, marked
 from tests.training.jobs import (
@@ -45,6 +45,13 @@ def start(launcher: str, mark: str, lines: list[str]) -> subprocess.Popen:
         text=True,
         start_new_session=True,
     )
+
+
+def wait_for(condition) -> None:
+    end = time.monotonic() + 600
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def wait_for_steps(runs: Path, steps: int) -> None:

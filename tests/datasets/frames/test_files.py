@@ -6,14 +6,13 @@ from PIL import Image
 from bload.errors import InputError
 from datasets.annotations.targets import FrameTargets
 from datasets.frames.files import FrameFiles
-from datasets.frames.manifest import Manifest, write_manifest
 
 NAME = "A.mp4/000001.png"
 
 
-def target(name=NAME, size_hw=(24, 40)):
+def target(size_hw=(24, 40)):
     box = np.zeros((1, 4), np.float32)
-    return FrameTargets(name, size_hw, box[0], box, np.array([5]), np.zeros((0, 2), dtype=np.int64))
+    return FrameTargets(NAME, size_hw, box[0], box, np.array([5]), np.zeros((0, 2), dtype=np.int64))
 
 
 @pytest.fixture
@@ -26,38 +25,25 @@ def picture(tmp_path):
 
 
 def test_pixels_come_back_unchanged(tmp_path, picture):
-    _, pixels_HW3 = picture
-    frames_TCHW = FrameFiles(tmp_path).read(0, [target(), target()])
-    assert frames_TCHW.shape == (2, 3, 24, 40)
-    assert frames_TCHW.dtype == torch.uint8
-    np.testing.assert_array_equal(frames_TCHW[1].permute(1, 2, 0).numpy(), pixels_HW3)
-
-
-def test_a_frame_of_another_size_than_annotated_is_refused_with_both_sizes(tmp_path, picture):
-    with pytest.raises(InputError, match=rf"{NAME} is 40 x 24 pixels .* asks for 64 x 48"):
-        FrameFiles(tmp_path).read(0, [target(size_hw=(48, 64))])
-
-
-def test_the_manifest_says_what_the_files_are_called_and_how_large_they_are(tmp_path, picture):
-    made = Manifest(format="jpeg", quality=90, short_side=24, decoder="decoder")
-    write_manifest(tmp_path / "frames", made)
-    Image.fromarray(picture[1]).save(picture[0].with_suffix(".jpg"))
-    picture[0].unlink()
-    frames_TCHW = FrameFiles(tmp_path).read(0, [target(size_hw=(48, 80))])
-    assert frames_TCHW.shape == (1, 3, 24, 40)
+    frames_TCHW = FrameFiles(tmp_path).read(0, 0, [target(), target()])
+    assert (frames_TCHW.shape, frames_TCHW.dtype) == ((2, 3, 24, 40), torch.uint8)
+    np.testing.assert_array_equal(frames_TCHW[1].permute(1, 2, 0).numpy(), picture[1])
 
 
 def test_a_bad_frame_is_named_and_never_replaced(tmp_path, picture):
-    path, _ = picture
+    path, files = picture[0], FrameFiles(tmp_path)
+    with pytest.raises(InputError, match=rf"{NAME} is 40 x 24 pixels .* asks for 64 x 48"):
+        files.read(0, 0, [target((48, 64))])
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(InputError, match=rf"{NAME} cannot be read"):
-        FrameFiles(tmp_path).read(0, [target(), target()])
+        files.read(0, 0, [target(), target()])
     path.unlink()
     with pytest.raises(InputError, match=rf"{NAME} is missing"):
-        FrameFiles(tmp_path).read(0, [target()])
+        files.read(0, 0, [target()])
 
 
-def test_all_missing_frames_are_reported_together_before_any_is_read(tmp_path, picture):
+@pytest.mark.usefixtures("picture")
+def test_all_missing_frames_are_reported_together_before_any_is_read(tmp_path):
     files = FrameFiles(tmp_path)
     files.check_all_exist([NAME])
     names = [NAME, "A.mp4/000004.png", *(f"B.mp4/{number:06d}.png" for number in range(1, 5))]
