@@ -6,11 +6,9 @@ import sys
 from dataclasses import asdict, fields
 
 import pytest
-import yaml
 
 from bload import PACKERS, InputError
 from datasets.config import SyntheticConfig
-from datasets.synthetic.world import World
 from models.config import LossConfig, ModelConfig
 from tests.installation import ROOT, run
 from training.compose import compose_job
@@ -41,13 +39,6 @@ def test_an_evaluation_lacks_its_checkpoint_alone():
     compose_job("eval", ["checkpoint=somewhere"])
     with pytest.raises(InputError, match="checkpoint=runs/NAME"):
         compose_job("eval", [])
-
-
-def test_the_synthetic_config_says_the_defaults_of_the_world():
-    values = yaml.safe_load((CONFIGS / "dataset" / "synthetic.yaml").read_text())
-    dataset = asdict(compose_job("train", []).dataset)
-    for knob in fields(World):
-        assert dataset[knob.name] == values[knob.name] == knob.default, knob.name
 
 
 def test_the_synthetic_root_and_frame_size_follow_from_the_knobs():
