@@ -9,12 +9,14 @@ row of nulls.
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
 from bload import InputError
 from datasets.annotations.read import read_annotations, trained_pairs
 from datasets.annotations.rules import SMALL_BOXES
+from datasets.annotations.targets import FrameTargets
 from datasets.files import write_whole
 from datasets.scoring.predictions_file import read_metadata, read_predictions
 from datasets.scoring.recall import RecallMeter
@@ -25,39 +27,28 @@ _CHUNK = 256  # frames
 
 
 def score(
-    path: Path | str,
-    root: Path | str,
-    split: str,
-    *,
-    small_boxes: str,
-    validation: float = 0.0,
-    convention: str = "inclusive",
-    oed_filter: bool = False,
+    path: Path | str, targets: Sequence[FrameTargets], convention: str, oed_filter: bool = False
 ) -> RecallMeter:
-    """Return the meter of every frame of a split, as predicted in the file at `path`.
+    """Return the meter of all frames of a split, as predicted in the file at `path`.
 
-    `small_boxes` and `validation` are those of `read_annotations`. Raises `InputError` if the file
-    is no predictions file, lacks a frame of the split, or has a frame that is not in it.
+    Raises `InputError` if the file is no predictions file, lacks a frame of the split, or has a
+    frame that is not in it.
     """
-    annotations = read_annotations(root, split, small_boxes=small_boxes, validation=validation)
-    target_of = {frame.name: frame for video in annotations.videos for frame in video.frames}
-    meter = RecallMeter(convention, oed_filter=oed_filter)
-    frames, missing = read_predictions(path), dict(target_of)
-    expected = f"the {len(target_of):,} frames that count in {root}, {split}, {small_boxes=!s}"
+    target_of = {target.name: target for target in targets}
+    meter, frames = RecallMeter(convention, oed_filter=oed_filter), read_predictions(path)
     while chunk := list(islice(frames, _CHUNK)):
         for name, _ in chunk:
             if name not in target_of:
                 raise InputError(
-                    f"{path} has frame {name}, which is not one of {expected}; give the root, the "
-                    "split and the small boxes that it was made for"
+                    f"{path} has frame {name}, which is not one of the {len(target_of):,} frames "
+                    "that count; give the root, split and small boxes that it was made for"
                 )
-            missing.pop(name, None)
-        meter.update([p for _, p in chunk], [target_of[name] for name, _ in chunk])
-    if missing:
+        meter.update([found for _, found in chunk], [target_of[name] for name, _ in chunk])
+    if missing := target_of.keys() - meter.names:
         raise InputError(
-            f"{path} has {len(meter):,} of {expected}; {next(iter(missing))} is the first one "
-            "missing: give the small boxes that the file was made for, or add the frame, with a "
-            "null in pair if nothing is predicted there"
+            f"{path} lacks {len(missing):,} of {len(target_of):,} frames, such as {min(missing)}; "
+            "give the small boxes that the file was made for, or add the frame, with a null in "
+            "pair if nothing is predicted there"
         )
     return meter
 
@@ -83,16 +74,14 @@ def main(arguments: list[str] | None = None) -> int:
                 f"{args.file} does not name its root, split and small boxes; give --root, --split "
                 "and --small-boxes; STTran has computed for SGDet and SGCls, keep for PredCls"
             )
-        choices = {"convention": args.iou, "oed_filter": args.oed_filter}
-        choices |= {"small_boxes": small_boxes, "validation": metadata.get("validation", 0.0)}
-        meter = score(args.file, root, split, **choices)
+        choices = {"small_boxes": small_boxes, "validation": metadata.get("validation", 0.0)}
+        videos = read_annotations(root, split, **choices).videos
+        targets = [frame for video in videos for frame in video.frames]
+        meter = score(args.file, targets, args.iou, args.oed_filter)
         figures = meter.summary() | meter.unseen_summary(trained_pairs(Path(root), small_boxes))
-        model = metadata.get("checkpoint", args.file)
-        print(
-            f"{args.file}: {model}\n{root}, {split}: {figures['frames']:,.0f} frames, "
-            f"{figures['triplets']:,.0f} relations, small boxes: {small_boxes}\nIoU {args.iou}"
-            f"{', duplicates removed' * args.oed_filter}\n\n{format_recall(figures)}"
-        )
+        model, removed = metadata.get("checkpoint", args.file), ", no duplicates" * args.oed_filter
+        print(f"{args.file}: {model}\n{root}, {split}: {figures['frames']:,.0f} frames")
+        print(f"small boxes: {small_boxes}, IoU {args.iou}{removed}\n\n{format_recall(figures)}")
         if args.relations:
             write_relations(args.relations, relation_rows(meter, model))
         if args.out:

@@ -32,15 +32,17 @@ class FramePrediction:
     """Attention (columns 0-2) is a softmax over 3, the other 23 columns are sigmoids."""
 
     def __post_init__(self) -> None:
-        check_classes("object_classes_P", self.object_classes_P)
+        classes_P = self.object_classes_P
+        if classes_P.dtype.kind not in "iu":
+            raise InputError(f"object_classes_P is {classes_P.dtype} but must hold integers")
+        if len(self) and not 1 <= classes_P.min() <= classes_P.max() <= OBJECT_CLASSES:
+            wrong = classes_P[(classes_P < 1) | (classes_P > OBJECT_CLASSES)][0]
+            raise InputError(f"object_classes_P holds {wrong} but classes are 1..{OBJECT_CLASSES}")
         for name, shape in _shapes(len(self)).items():
             array = getattr(self, name)
-            if array.shape != shape:
-                raise InputError(f"{name} has shape {array.shape} but {len(self)} classes: {shape}")
-            if array.dtype.kind != "f":
-                raise InputError(f"{name} is {array.dtype} but must be a floating-point array")
-            check = check_boxes if name.endswith("P4") else _check_scores
-            check(name, array)
+            if array.shape != shape or array.dtype.kind != "f":
+                raise InputError(f"{name} is {array.dtype} {array.shape} but must be float {shape}")
+            (_check_boxes if name.endswith("P4") else _check_scores)(name, array)
 
     def __len__(self) -> int:
         """Return the number of pairs P."""
@@ -59,25 +61,12 @@ def _shapes(P: int) -> dict[str, tuple[int, ...]]:
     return {**boxes, **scores, "relation_scores_PR": (P, len(RELATIONS))}
 
 
-def check_classes(name: str, classes_N: np.ndarray) -> None:
-    """Raise `InputError` unless every object class is an integer in 1..36."""
-    if classes_N.dtype.kind not in "iu":
-        raise InputError(f"{name} is {classes_N.dtype} but must hold integers in 1..36")
-    if classes_N.size and not 1 <= classes_N.min() <= classes_N.max() <= OBJECT_CLASSES:
-        invalid_class = classes_N[(classes_N < 1) | (classes_N > OBJECT_CLASSES)][0]
+def _check_boxes(name: str, boxes_P4: np.ndarray) -> None:
+    is_box_P = (boxes_P4[:, 2:] >= boxes_P4[:, :2]).all(1) & np.isfinite(boxes_P4).all(1)
+    if not is_box_P.all():
+        row = int(np.argmin(is_box_P))
         raise InputError(
-            f"{name} holds {invalid_class} but object classes are 1..{OBJECT_CLASSES}; 0 is the "
-            "background"
-        )
-
-
-def check_boxes(name: str, boxes_N4: np.ndarray) -> None:
-    """Raise `InputError` unless every box is finite and has ``x2 >= x1`` and ``y2 >= y1``."""
-    ordered_N2, finite_N4 = boxes_N4[:, 2:] >= boxes_N4[:, :2], np.isfinite(boxes_N4)
-    if not (ordered_N2.all() and finite_N4.all()):
-        row = int(np.flatnonzero(~(ordered_N2.all(1) & finite_N4.all(1)))[0])
-        raise InputError(
-            f"{name} row {row} is {boxes_N4[row].tolist()} but must be a finite xyxy box with "
+            f"{name} row {row} is {boxes_P4[row].tolist()} but must be a finite xyxy box with "
             "x2 >= x1 and y2 >= y1; convert from centre-size or xywh first"
         )
 

@@ -55,7 +55,8 @@ class RecallMeter:
     ) -> None:
         check_choice("iou", convention, CONVENTIONS)
         self.convention, self.part, self.oed_filter = convention, part, oed_filter
-        self._names: dict[str, None] = {}  # in order of arrival
+        self.names: dict[str, None] = {}
+        """Of the frames counted, in order of arrival."""
         self._parts: dict[str, list[np.ndarray]] = {
             "labels_F": [np.zeros(0, np.int64)],
             "class_G": [np.zeros(0, np.int8)],
@@ -66,7 +67,7 @@ class RecallMeter:
 
     def __len__(self) -> int:
         """Return the number of frames counted."""
-        return len(self._names)
+        return len(self.names)
 
     def update(
         self,
@@ -77,15 +78,13 @@ class RecallMeter:
         """Count frames, many at once (ragged P is fine); return their ranks, int16 ``(S, G)``.
 
         `part_of` holds for every frame the bool flags ``(G,)`` of the meter's `part`. Raises
-        `InputError`, and counts nothing, for bad ground truth or a frame counted before.
+        `InputError`, and counts nothing, for a frame without a relation or counted before.
         """
         if len(predictions) != len(targets):
             raise InputError(
                 f"{len(predictions)} predictions for {len(targets)} frames; give one per frame, "
                 "FramePrediction.empty() where the model proposes nothing"
             )
-        if (part_of is None) != (self.part is None):
-            raise InputError(f"part_of must be given exactly if the meter has a part ({self.part})")
         labels_F = np.array([len(target.relations_G2) for target in targets], np.int64)
         flags_F = [np.ones(n, bool) for n in labels_F] if part_of is None else part_of
         ranks_SG = triplet_ranks(predictions, targets, self.convention, self.oed_filter)
@@ -102,7 +101,7 @@ class RecallMeter:
     def state(self) -> dict[str, np.ndarray]:
         """Return the meter as plain arrays, to be gathered over ranks (for `merge`) or saved."""
         return {
-            "names_F": np.array(list(self._names), dtype=np.str_),
+            "names_F": np.array(list(self.names), dtype=np.str_),
             **{column: self._column(column) for column in self._parts},
         }
 
@@ -134,15 +133,13 @@ class RecallMeter:
         Classes are the 26 relations, or by ``group`` attention, spatial and contacting. The recall
         is the mean over the frames that have the class, or `pooled`: found / ground truth.
         """
-        found_G, class_of_R = self._is_found(constraint, k), _CLASS_OF_R[grouping]
-        class_G, classes = class_of_R[self._column("relation_G")], int(class_of_R[-1]) + 1
+        found_G, (class_G, classes) = self._is_found(constraint, k), self._classes(grouping)
         frame_G = np.zeros_like(class_G) if pooled else self._frame_of_triplet()
         return _mean_over_frames(found_G, frame_G, class_G, 1 if pooled else len(self), classes)
 
     def class_counts(self, grouping: str = "relation") -> tuple[np.ndarray, np.ndarray]:
         """Return, for each class, its ground-truth triplets and the frames that have it, int64."""
-        class_of_R = _CLASS_OF_R[grouping]
-        class_G, classes = class_of_R[self._column("relation_G")], int(class_of_R[-1]) + 1
+        class_G, classes = self._classes(grouping)
         frames = np.unique(self._frame_of_triplet() * classes + class_G) % classes
         return np.bincount(class_G, minlength=classes), np.bincount(frames, minlength=classes)
 
@@ -187,13 +184,13 @@ class RecallMeter:
         return figures
 
     def _add(self, names: Sequence[str], **parts: list[np.ndarray]) -> None:
-        repeated = [n for n, count in Counter(names).items() if count > 1 or n in self._names]
+        repeated = [n for n, count in Counter(names).items() if count > 1 or n in self.names]
         if repeated:
             raise InputError(
                 f"frame {repeated[0]!r} was counted already and a frame counts once; "
                 "leave out repeated frames (padding, overlapping clips) before the measure"
             )
-        self._names |= dict.fromkeys(names)
+        self.names |= dict.fromkeys(names)
         for column, arrays in parts.items():
             self._parts[column] += arrays
 
@@ -202,15 +199,17 @@ class RecallMeter:
         return self._parts[name][0]
 
     def _is_found(self, constraint: str, k: int) -> np.ndarray:
-        if constraint not in CONSTRAINTS:
-            raise InputError(f"constraint is {constraint!r} but must be one of {CONSTRAINTS}")
         if not 1 <= k <= LIST_LENGTH:
             raise InputError(f"K is {k} but must be 1..{LIST_LENGTH}, where lists are cut")
         return self._column("ranks_SG")[CONSTRAINTS.index(constraint)] < k
 
+    def _classes(self, grouping: str) -> tuple[np.ndarray, int]:
+        class_of_R = _CLASS_OF_R[grouping]
+        return class_of_R[self._column("relation_G")], int(class_of_R[-1]) + 1
+
     def _frame_of_triplet(self) -> np.ndarray:
         """Return each triplet's frame number in order of names: sums do not depend on arrival."""
-        number_F = np.argsort(np.argsort(np.array(list(self._names), dtype=np.str_)))
+        number_F = np.argsort(np.argsort(np.array(list(self.names), dtype=np.str_)))
         return np.repeat(number_F, self._column("labels_F"))
 
 
