@@ -18,10 +18,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 from bload import __version__
-from bload.errors import InputError, TooLongError, plural, printable
+from bload.errors import InputError, plural, printable
 from bload.lengths import LengthsFile, action_genome_lengths, read_file
 from bload.packing.packers import PACKERS
-from bload.packing.pieces import Long
+from bload.packing.pieces import Long, check_fit
 from bload.show.draw import draw_plans
 from bload.show.recommendation import recommend_t_max
 from bload.show.table import format_notes, format_table, sized_plan, table_rows
@@ -130,16 +130,13 @@ def _run(args: argparse.Namespace) -> None:
             f"--clip is {args.clip} but the longest sequence has {data.lengths.max()} frames, so "
             "sampling would delete everything; lower it"
         )
-    try:
-        args.run(args, data)
-    except TooLongError as error:
-        error.name = data.names[error.sequence] if data.names else ""
-        raise
+    args.run(args, data)
 
 
 def _table(args: argparse.Namespace, data: LengthsFile) -> None:
     lengths, sizes = data.lengths, args.t_max or [None]
     long: Long = args.long or ("split" if len(sizes) > 1 else "error")
+    _check_fit(data, sizes[0], long)
     predicts = bool(args.file or args.ranks or args.batch_slots)
     if args.chunk and long == "carry":
         raise InputError("--chunk plans a part of an epoch, and --long carry needs the whole")
@@ -185,8 +182,15 @@ def _table(args: argparse.Namespace, data: LengthsFile) -> None:
         print(f"\n{advice}")
 
 
+def _check_fit(data: LengthsFile, t_max: int | None, long: Long) -> None:
+    if t_max and long == "error":
+        name = data.names.__getitem__ if data.names else str
+        check_fit(data.lengths, t_max, ("split", "carry", "truncate"), name=name)
+
+
 def _draw(args: argparse.Namespace, data: LengthsFile) -> None:
     long: Long = args.long or "error"
+    _check_fit(data, args.t_max, long)
     sizes = args.t_max, args.clip, long, args.seed, args.epoch
     names = args.loaders.split(",") if args.loaders else PACKERS
     plans = {name: sized_plan(data.lengths, name, *sizes) for name in names}

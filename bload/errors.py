@@ -2,7 +2,6 @@
 
 import difflib
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from operator import index
 from typing import Any
 
@@ -63,31 +62,3 @@ def differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
         f"{key} was {a} and is {b}" if str(a) != str(b) else f"{key} was {a!r} and is {b!r}"
         for key, a, b in pairs
     )
-
-
-@dataclass(eq=False)
-class TooLongError(InputError):
-    """A sequence is longer than a block."""
-
-    sequence: int
-    length: int
-    longest: int
-    """Frames of the longest sequence."""
-    t_max: int
-    can_carry: bool | None
-    """True if the message may offer ``long="carry"``, None if it may not offer to cut."""
-    name: str = ""
-    """Name of the sequence, shown instead of its number."""
-    group: str = ""
-    """Group of the keys in a config, such as ``loader.``."""
-
-    def __str__(self) -> str:
-        names = ["truncate"]
-        if self.can_carry is not None:
-            names = ["split", "carry", "truncate"] if self.can_carry else ["split", "truncate"]
-        quote = "" if self.group else '"'
-        ways = [f"{self.group}long={quote}{name}{quote}" for name in names]
-        return printable(
-            f"sequence {self.name or self.sequence} has {self.length} frames but {self.group}t_max "
-            f"is {self.t_max}; raise it to {self.longest}, the longest, or set {any_of(ways)}"
-        )

@@ -17,7 +17,7 @@ LIBRARY_NEEDS |= {"pyarrow"}  # for lengths in Parquet alone
 
 
 SHARED = {"INK", "check_choice", "colour_of", "differences", "label_of"}
-SHARED |= {"TooLongError", "any_of", "plural", "sized_plan", "suggest", "to_device"}
+SHARED |= {"any_of", "check_long", "plural", "sized_plan", "suggest", "to_device"}
 """Names of the library beside `bload.__all__` that the rest of this repository uses."""
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bload import BlockLoader
-from bload.errors import TooLongError
+from bload.packing.packers import check_long
 from datasets.action_genome import VideoSource
 from datasets.annotations.read import KNOBS_FILE
 from datasets.build import build_source, check_kind, saved_config
@@ -65,27 +65,26 @@ def open_data(cfg: TrainJob, ranks: Ranks) -> Data:
         options = cfg.loader.options
         if "cost" not in options:
             options["cost"] = read_cost(cfg)
-        try:
-            loader = BlockLoader(
-                source,
-                cfg.loader.name,
-                batch_slots=cfg.train.batch_slots,
-                micro_batches=cfg.train.micro_batches,
-                even=cfg.train.exchange != "none",
-                elastic=cfg.run.resume == "elastic",
-                rank=ranks.rank,
-                world_size=ranks.world_size,
-                seed=cfg.train.seed,
-                num_workers=cfg.train.workers,
-                timeout=cfg.train.timeout if cfg.train.workers else 0,
-                worker_init_fn=detach_worker,
-                pin_memory=ranks.device.type == "cuda",
-                names=source.videos,
-                **options,
-            )
-        except TooLongError as error:
-            error.group = "loader."
-            raise
+        if (t_max := options["t_max"]) is not None:
+            name = source.videos.__getitem__
+            check_long(source.lengths, cfg.loader.name, t_max, options, name, "loader.")
+        loader = BlockLoader(
+            source,
+            cfg.loader.name,
+            batch_slots=cfg.train.batch_slots,
+            micro_batches=cfg.train.micro_batches,
+            even=cfg.train.exchange != "none",
+            elastic=cfg.run.resume == "elastic",
+            rank=ranks.rank,
+            world_size=ranks.world_size,
+            seed=cfg.train.seed,
+            num_workers=cfg.train.workers,
+            timeout=cfg.train.timeout if cfg.train.workers else 0,
+            worker_init_fn=detach_worker,
+            pin_memory=ranks.device.type == "cuda",
+            names=source.videos,
+            **options,
+        )
     return Data(source, loader, validation, final)
 
 

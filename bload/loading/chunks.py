@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bload.batch.step import Step, StepList
-from bload.errors import InputError, TooLongError, check_whole, plural
+from bload.errors import InputError, check_whole, plural
 from bload.loading.sampler import BlockSampler, ScheduleStart
 from bload.packing.chunks import chunk_order, plan_apart
 from bload.packing.packers import find_packer
@@ -73,11 +73,7 @@ class ChunkSampler(BlockSampler):
                 "one of the two out"
             )
         longest = int(self.lengths.argmax())
-        try:
-            plan = self._plan_chunk(self.lengths[longest : longest + 1], 0, 0)
-        except TooLongError as error:
-            error.sequence, error.name = longest, self.names[longest] if self.names else ""
-            raise
+        plan = self._plan_chunk(self.lengths[longest : longest + 1], 0, 0)
         make_schedule(plan, self.world_size, self.batch_slots, micro_batches=self.micro_batches)
 
     def _plan_chunk(self, lengths: np.ndarray, epoch: int, chunk: int) -> Plan:

@@ -13,12 +13,18 @@ from numpy.typing import ArrayLike
 from torch.utils.data import Sampler
 
 from bload.batch.step import Step, StepList, hash_ranks
-from bload.errors import InputError, TooLongError, check_whole, differences, plural
+from bload.errors import InputError, check_whole, differences, plural
 from bload.lengths import keep_lengths
 from bload.loading.ranks import compare_ranks, resolve_rank
 from bload.packing.block_sizes import resolve_block_sizes
 from bload.packing.cost import Cost
-from bload.packing.packers import check_packer_options, find_packer, make_plan, natural_t_max
+from bload.packing.packers import (
+    check_long,
+    check_packer_options,
+    find_packer,
+    make_plan,
+    natural_t_max,
+)
 from bload.packing.plan import Block, Plan, filler_block, round_up
 from bload.schedule.balance import Last, check_balance, make_schedule
 from bload.schedule.schedule import COST_PER_SLOT, EpochAccount, Schedule
@@ -119,6 +125,8 @@ class BlockSampler(Sampler[list[Block]]):
         self.multiple_of = check_whole("multiple_of", multiple_of, 1)
         natural = natural_t_max(self.lengths, packer, self.multiple_of)
         self.t_max = check_whole("t_max", natural if t_max is None else t_max, 1)
+        limits = {"multiple_of": self.multiple_of, **options}
+        check_long(self.lengths, packer, self.t_max, limits, names.__getitem__ if names else str)
         self.batch_slots = max(self.t_max, check_whole("batch_slots", batch_slots or 0, 0))
         if "batch_slots" in find_packer(packer).options:
             self.options["batch_slots"] = self.batch_slots
@@ -163,11 +171,7 @@ class BlockSampler(Sampler[list[Block]]):
     def _make_plan(self, epoch: int) -> Plan:
         arguments = self.lengths, self.packer, self.t_max, self.seed, epoch
         shared: dict[str, Any] = {"multiple_of": self.multiple_of, **self.options}
-        try:
-            return make_plan(*arguments, block_sizes=self.block_sizes, **shared)
-        except TooLongError as error:
-            error.name = self.names[error.sequence] if self.names else ""
-            raise
+        return make_plan(*arguments, block_sizes=self.block_sizes, **shared)
 
     def _plan_of(self, epoch: int) -> Plan:
         if self._plan is None or self._planned_epoch != epoch:

@@ -32,7 +32,7 @@ def pack(
         batch_slots: slots in a batch, at least `t_max`; the loader passes its own.
     """
     buckets = check_whole("buckets", buckets, 1)
-    sequence, first, length = whole_pieces(lengths, t_max, long, carry=False)
+    sequence, first, length = whole_pieces(lengths, t_max, long)
     order = shuffled_by_length(length, rng)
     ends, buckets = np.cumsum(length[order]), min(buckets, len(order))
     begins = [-(-k * int(ends[-1]) // buckets) for k in range(buckets + 1)]  # may exceed int64

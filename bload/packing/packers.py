@@ -13,19 +13,20 @@ pass it to `whole_pieces`. If it cuts clips, puts one sequence into a block or m
 say so: ``PACKERS["mine"] = Packer(pack, one_each=True)``.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import signature
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bload.errors import InputError, TooLongError, check_whole, suggest
+from bload.errors import InputError, check_choice, check_whole, suggest
 from bload.lengths import check_lengths
 from bload.packing import bload, bload_exact, bucket, mix, naive, ragged, sampling, single
 from bload.packing.block_sizes import check_sizes, pack_block_sizes
 from bload.packing.carry import pack_carry
 from bload.packing.packer import Packer
+from bload.packing.pieces import check_fit
 from bload.packing.plan import Plan
 
 OTHER_NAMES = {
@@ -70,6 +71,32 @@ def check_packer_options(packer: str, options: Iterable[str], *callers: Callable
                 f"(options: {', '.join(known) or 'none'})"
                 + ("; " + OTHER_NAMES[option] if option in OTHER_NAMES else suggest(option, names))
             )
+
+
+def check_long(
+    lengths: np.ndarray,
+    packer: str,
+    t_max: int,
+    options: Mapping[str, Any],
+    name: Callable[[int], str] = str,
+    group: str = "",
+) -> None:
+    """Raise InputError for sequences that a packer refuses as too long, see `check_fit`.
+
+    Args:
+        options: options of the packer, and ``multiple_of``.
+    """
+    pack = find_packer(packer)
+    if "long" not in pack.options:
+        return
+    ways = ["split", "truncate"] if pack.makes_batches else ["split", "carry", "truncate"]
+    long = options.get("long", pack.options["long"])
+    check_choice("long", long, ["error", *ways])
+    multiple_of = options.get("multiple_of", 1)
+    if long == "error":
+        check_fit(
+            lengths, t_max, ["truncate"] if multiple_of > 1 else ways, multiple_of, name, group
+        )
 
 
 def natural_t_max(lengths: ArrayLike, packer: str, multiple_of: int = 1) -> int:
@@ -123,6 +150,7 @@ def make_plan(
     entropy = [check_whole("seed", seed, 0), check_whole("epoch", epoch, 0)]
     rng = np.random.default_rng(entropy if chunk is None else [*entropy, 2, chunk])
     sizes = check_sizes(block_sizes, t_max)
+    check_long(lengths, packer, t_max, {"multiple_of": multiple_of, **options})
     if multiple_of > 1:
         place = lengths, packer, t_max, seed, epoch
         return _aligned_plan(*place, sizes, multiple_of, {"chunk": chunk, **options})
@@ -161,13 +189,7 @@ def _aligned_plan(
     if "batch_slots" in options:
         options["batch_slots"] = options["batch_slots"] // multiple
     units, sizes = -(-lengths // multiple), [size // multiple for size in sizes]
-    try:
-        plan = make_plan(
-            units, packer, t_max // multiple, seed, epoch, block_sizes=sizes, **options
-        )
-    except TooLongError as error:
-        longest, frames = int(units.max()) * multiple, int(lengths[error.sequence])
-        raise TooLongError(error.sequence, frames, longest, t_max, None) from None
+    plan = make_plan(units, packer, t_max // multiple, seed, epoch, block_sizes=sizes, **options)
     first = plan.first * multiple
     length = np.minimum(plan.length * multiple, lengths[plan.sequence] - first)
     return Plan(

@@ -1,10 +1,11 @@
 """Sequences longer than a block: refused, cut into pieces, or truncated."""
 
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import numpy as np
 
-from bload.errors import InputError, TooLongError
+from bload.errors import InputError, any_of, check_choice
 
 LongWithoutCarry = Literal["error", "split", "truncate"]
 Long = Literal["error", "split", "truncate", "carry"]
@@ -35,9 +36,35 @@ def check_pieces(pieces: np.ndarray, t_max: int) -> None:
         )
 
 
-def whole_pieces(
-    lengths: np.ndarray, t_max: int, long: Long = "error", carry: bool = True
-) -> Pieces:
+def check_fit(
+    lengths: np.ndarray,
+    t_max: int,
+    ways: Sequence[str] = ("split", "truncate"),
+    multiple_of: int = 1,
+    name: Callable[[int], str] = str,
+    group: str = "",
+) -> None:
+    """Raise InputError if a sequence is longer than a block.
+
+    Args:
+        ways: values of ``long`` that the message offers.
+        multiple_of: slots of a block are a multiple of this.
+        name: number of a sequence -> its name in the message.
+        group: group of the keys in a config, such as ``loader.``.
+    """
+    if (longest := lengths.max()) <= t_max:
+        return
+    s = int(np.argmax(lengths > t_max))
+    longest = -(-longest // multiple_of) * multiple_of
+    quote = "" if group else '"'
+    raise InputError(
+        f"sequence {name(s)} has {lengths[s]} frames but {group}t_max is {t_max}; raise it to "
+        f"{longest}, the longest, or set "
+        + any_of(f"{group}long={quote}{way}{quote}" for way in ways)
+    )
+
+
+def whole_pieces(lengths: np.ndarray, t_max: int, long: Long = "error") -> Pieces:
     """Return the pieces to pack, none longer than `t_max`.
 
     Args:
@@ -46,8 +73,7 @@ def whole_pieces(
         long: ``error`` refuses sequences longer than `t_max`. ``split`` cuts them into pieces of
             `t_max` frames and a rest, each with its own start: nothing is deleted, but the
             recurrent state is cleared at every cut. ``truncate`` keeps the first `t_max` frames and
-            counts the rest as deleted. `bload.packing.carry` handles ``carry``.
-        carry: True if error messages may offer ``long="carry"``.
+            counts the rest as deleted. `make_plan` handles ``carry``.
 
     Returns:
         sequence, first frame and length of every piece, each int64 ``(pieces,)``.
@@ -58,11 +84,8 @@ def whole_pieces(
         sequence = np.repeat(np.arange(len(lengths)), pieces)
         first = index_within(pieces) * t_max
         return sequence, first, np.minimum(lengths[sequence] - first, t_max)
-    if long not in ("error", "truncate"):
-        choices = "error, split, carry" if carry else "error, split"
-        raise InputError(f"long is {long!r}; choose {choices} or truncate")
-    if long == "error" and lengths.max() > t_max:
-        s = int(np.argmax(lengths > t_max))
-        raise TooLongError(s, int(lengths[s]), int(lengths.max()), t_max, carry)
+    check_choice("long", long, ("error", "split", "truncate"))
+    if long == "error":
+        check_fit(lengths, t_max)
     sequence = np.arange(len(lengths))
     return sequence, np.zeros_like(lengths), np.minimum(lengths, t_max)

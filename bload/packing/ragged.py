@@ -29,7 +29,7 @@ def pack(
     Args:
         batch_slots: frames in a batch, at least `t_max`; the loader passes its own.
     """
-    sequence, first, length = whole_pieces(lengths, t_max, long, carry=False)
+    sequence, first, length = whole_pieces(lengths, t_max, long)
     order = rng.permutation(len(sequence))
     ends = np.cumsum(length[order])
     full = max(check_whole("batch_slots", batch_slots, 0), t_max)

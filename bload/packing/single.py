@@ -18,7 +18,7 @@ def pack(
     lengths: np.ndarray, t_max: int, rng: np.random.Generator, *, long: LongWithoutCarry = "error"
 ) -> Plan:
     """Give every piece a batch of its own, in random order."""
-    sequence, first, length = whole_pieces(lengths, t_max, long, carry=False)
+    sequence, first, length = whole_pieces(lengths, t_max, long)
     order = rng.permutation(len(sequence))
     segments = sequence[order], first[order], length[order]
     bounds = np.arange(len(order) + 1)

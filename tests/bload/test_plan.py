@@ -1,11 +1,8 @@
 """A plan refuses anything that cannot be trained."""
 
-import pickle
-
 import pytest
 
 from bload import Plan, make_plan
-from bload.errors import TooLongError
 from bload.packing.plan import filler_block
 
 
@@ -66,11 +63,3 @@ def test_a_plan_cannot_be_changed():
         plan.block(0).length[0] = 2
     with pytest.raises(AttributeError):
         plan.t_max = 3
-
-
-def test_an_error_about_a_long_sequence_survives_pickling_with_its_name():
-    error = TooLongError(1, 97, 99, 94, True)
-    error.name = "001YG"
-    again = pickle.loads(pickle.dumps(error))
-    assert (type(again), str(again)) == (TooLongError, str(error))
-    assert all(fact in str(again) for fact in ("001YG", "97", "94", "to 99"))
