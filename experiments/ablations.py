@@ -9,6 +9,7 @@ Holm's correction is within a question (dev/LOG.md, "The headline, again").
 
 from pathlib import Path
 
+from experiments import study
 from experiments.intervals import corrected, signed, student
 from experiments.runs import name_splits, read_runs
 from experiments.study import markdown, report_runs
@@ -26,19 +27,28 @@ DEFAULTS = {"model.temporal": "dds", "train.starts": "table", "train.padding": "
 def tables(folder: Path) -> str:
     """Tabulate Recall@20 of every change, and its difference from no change."""
     runs = read_runs(folder)
+    loaders = runs["loader.name"]
+    loader = "bload" if "bload" in {*loaders} else loaders.mode()[0]
+    runs = runs[loaders == loader]
     by_change = {key: seeds.set_index("train.seed") for key, seeds in runs.groupby([*DEFAULTS])}
-    base = by_change[tuple(DEFAULTS.values())]
+    base = by_change.get(tuple(DEFAULTS.values()), runs[:0])
     rows = [["", "no change", f"{len(base)}", student(base.recall).text(), ""]]
     rows[0] += [student(base.remembered).text(), ""]
+    missing = [] if len(base) else ["no change"]
     for question, (key, values) in QUESTIONS.items():
-        changed = [by_change[tuple((DEFAULTS | {key: value}).values())] for value in values]
+        changes = [tuple((DEFAULTS | {key: value}).values()) for value in values]
+        changed = [by_change.get(change, runs[:0]) for change in changes]
         gains = corrected(seeds.recall - base.recall for seeds in changed)
         for value, seeds, gain in zip(values, changed, gains, strict=True):
+            if not len(seeds):
+                missing.append(f"{key}={value}")
+                continue
             row = [question, f"`{key}={value}`", f"{len(seeds)}", student(seeds.recall).text()]
             row += [gain, student(seeds.remembered).text()]
             rows.append([*row, signed(seeds.remembered - base.remembered)])
-    heads = ["question", "`bload` with", "seeds", f"Recall@20, {name_splits(runs)}"]
-    return markdown(rows, [*heads, "minus no change", "needs memory", "minus no change"], words=2)
+    heads = ["question", f"`{loader}` with", "seeds", f"Recall@20, {name_splits(runs)}"]
+    heads += ["minus no change", "needs memory", "minus no change"]
+    return markdown(rows, heads, words=2) + study.name_missing(missing)
 
 
 if __name__ == "__main__":

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from experiments import paper
 from experiments.interleaved import add_all_clips, on_ranks, sweep_jobs, time_turns, turn_options
 from experiments.intervals import Interval, ratio
 from experiments.study import markdown, report_rows
+from training import paper
 from training.ranks import Ranks
 
 
@@ -53,8 +53,7 @@ def tables(rows: pd.DataFrame) -> str:
         faster.append(
             [name, *(ratios[other].text(2) if other in ratios else "" for other in others)]
         )
-    naive, *minutes = (paper.figure(name, "minutes") for name in ("naive", *others))
-    faster.append(["the paper", *(Interval(naive / other).text(2) for other in minutes)])
+    faster.append(["the paper", *(paper.cell(name, "speed") for name in others)])
     milliseconds = 1000 * rows.groupby(["measured", "loader"]).seconds_a_step.mean()
     costs = [
         [

@@ -1,8 +1,8 @@
 """Tables of runs and of their curves, from run folders or from committed CSV files.
 
-    python -m experiments.runs runs/horizon results/horizon
+    python -m experiments.runs runs/horizon [MORE ...] results/horizon
 
-writes ``runs.csv`` and ``curves.csv`` of the finished runs in a folder, to be committed.
+writes ``runs.csv`` and ``curves.csv`` of the finished runs in folders, to be committed.
 """
 
 from pathlib import Path
@@ -106,14 +106,14 @@ def with_recall(table: pd.DataFrame) -> pd.DataFrame:
 @exit_on_input_error()
 def main() -> None:
     parser = make_parser("runs", __doc__)
-    parser.add_argument("folder", type=Path, help="whose folders are runs")
+    parser.add_argument("folders", type=Path, nargs="+", help="whose folders are runs")
     parser.add_argument("to", type=Path, help="folder for runs.csv and curves.csv")
     args = parser.parse_args()
-    folders = finished_runs(args.folder)
+    runs = [run for folder in args.folders for run in finished_runs(folder)]
     args.to.mkdir(parents=True, exist_ok=True)
-    pd.DataFrame(map(run_row, folders)).to_csv(args.to / "runs.csv", index=False)
-    pd.concat(map(curve, folders)).to_csv(args.to / "curves.csv", index=False)
-    print(f"{len(folders)} runs: {args.to / 'runs.csv'}, {args.to / 'curves.csv'}")
+    pd.DataFrame(map(run_row, runs)).to_csv(args.to / "runs.csv", index=False)
+    pd.concat(map(curve, runs)).to_csv(args.to / "curves.csv", index=False)
+    print(f"{len(runs)} runs: {args.to / 'runs.csv'}, {args.to / 'curves.csv'}")
 
 
 if __name__ == "__main__":

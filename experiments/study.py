@@ -33,6 +33,11 @@ def markdown(rows: Sequence, headers: Sequence[str], words: int = 1, form: str =
     return tabulate(rows, headers, form, disable_numparse=True, colalign=sides)
 
 
+def name_missing(names: Sequence[str]) -> str:
+    """Say in a line, after a table, which rows it lacks runs for; empty if it lacks none."""
+    return f"\n\nNo finished run of {', '.join(names)}." if names else ""
+
+
 def publish(name: str, block: str, *, committed: bool, document: Path | None = None) -> None:
     """Print a block of tables; `committed` figures also replace those in the documents.
 

@@ -14,6 +14,7 @@ from training.build import Training
 from training.checkpoint import Progress
 from training.config import TrainJob
 from training.memory import peak_memory_mib
+from training.paper import lengths_digest
 from training.ranks import Ranks
 
 COUNTS = ("blocks", "steps", "padding", "filler", "deleted", "frames", "processed")
@@ -108,7 +109,9 @@ def run_summary(
         "run": folder.name,
         "folder": str(folder),
         "loader": cfg.loader.name,
+        "clips": vars(cfg.loader).get("clips"),
         "t_max": loader.sampler.t_max,
+        "lengths": lengths_digest(loader.sampler.lengths),
         "dataset": cfg.dataset.name,
         "model": cfg.model.name,
         "queries": cfg.model.queries,

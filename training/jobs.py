@@ -8,22 +8,24 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping
+from math import prod
 from typing import Any, NoReturn
 
+from hydra.conf import HydraConf
 from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import CompactHydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig
-from tabulate import tabulate
 
-from bload.errors import InputError
+from bload.errors import InputError, plural
 from training.compose import explain, register, short_forms, to_job
 from training.config import CONFIGS
 from training.stopping import AgreedError, Stopped
+from training.sweep_table import Job, close_sweep
 
 Row = dict[str, Any]
-FINISHED_JOBS: list[tuple[str, int, Row]] = []
-"""Overrides, exit status, and summary or error of every job so far."""
+FINISHED_JOBS: list[Job] = []
 
 
 def one_job(task: Callable[[Any], Row | None]) -> Callable[[DictConfig], None]:
@@ -44,6 +46,9 @@ def one_job(task: Callable[[Any], Row | None]) -> Callable[[DictConfig], None]:
         status, figures = 0, None
         try:
             check_size(hydra.runtime.choices)
+            is_sweep = hydra.mode == RunMode.MULTIRUN
+            if rank == "0" and is_sweep and hydra.job.num == 0 and config.experiment.minutes:
+                print(announce(hydra, config.experiment.minutes), flush=True)
             figures = task(to_job(config))
         except Stopped as stopped:
             if rank == "0":
@@ -64,7 +69,7 @@ def one_job(task: Callable[[Any], Row | None]) -> Callable[[DictConfig], None]:
             if is_distributed and not agreed:
                 sys.stdout.flush()
                 os._exit(status)  # sys.exit would wait for a collective that others never join
-        FINISHED_JOBS.append((overrides, status, figures or {}))
+        FINISHED_JOBS.append(Job(overrides, status, figures or {}))
 
     return job  # type: ignore[return-value]
 
@@ -77,6 +82,17 @@ def check_size(choices: Mapping[str, str | None]) -> None:
             f"size={size} is known for the experiments in {CONFIGS / 'experiment'}; leave size "
             f"out, or put {experiment} there"
         )
+
+
+def announce(hydra: HydraConf, minutes: float) -> str:
+    """Say how many jobs a sweep has, and how long they take at so many minutes each."""
+    params = {key: f"{key}={values}" for key, values in hydra.sweeper.params.items()}
+    given = {line.partition("=")[0]: line for line in sys.argv[1:] if "=" in line}
+    parsed = OverridesParser.create().parse_overrides([*(params | given).values()])
+    jobs = prod(len([*o.sweep_string_iterator()]) for o in parsed if o.is_sweep_override())
+    hours = jobs * minutes / 60
+    words = f"{hours:.0f} hours" if hours >= 1.5 else "an hour" if hours > 0.8 else ""
+    return f"{plural(jobs, 'run')}, about {words or f'{60 * hours:.0f} minutes'} on two idle cores"
 
 
 def run(main: Callable[[], Any]) -> NoReturn:
@@ -94,32 +110,6 @@ def run(main: Callable[[], Any]) -> NoReturn:
             print(f"error: {explain(error)}", file=sys.stderr, flush=True)
         sys.exit(2)
     if len(FINISHED_JOBS) > 1 and os.environ.get("RANK", "0") == "0":
-        print(f"\n{table()}", flush=True)
-    statuses = {status for _, status, _ in FINISHED_JOBS}
+        print(f"\n{close_sweep(FINISHED_JOBS)}", flush=True)
+    statuses = {job.status for job in FINISHED_JOBS}
     sys.exit(1 if 1 in statuses else max(statuses, default=0))
-
-
-def table() -> str:
-    """Format one row per job: its overrides, its cost, and its recall."""
-    common = set.intersection(*({*overrides.split()} for overrides, _, _ in FINISHED_JOBS))
-    rows, errors = [], []
-    for overrides, status, figures in FINISHED_JOBS:
-        row: Row = {
-            "job": " ".join(override for override in overrides.split() if override not in common)
-        }
-        if status:
-            row["steps"] = "failed"
-            errors.append(f"\n{row['job']}: {figures['error']}")
-        elif figures:
-            row |= {
-                "steps": f"{figures['epochs'] * figures['steps']:,.0f}",
-                "slots": f"{figures['epochs'] * figures['processed']:,.0f}",
-                "training": f"{figures['train_seconds']:,.0f} s",
-                "padding": f"{figures['padding']:,.0f}",
-                "deleted": f"{figures['deleted']:,.0f}",
-                "Recall@20": f"{100 * figures['with/recall@20']:.2f} %",
-            }
-        rows.append(row)
-    headings = {key: key for row in sorted(rows, key=len, reverse=True) for key in row}
-    formatted = tabulate(rows, headers=headings, tablefmt="plain", disable_numparse=True)
-    return "".join([formatted, *errors])

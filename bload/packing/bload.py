@@ -8,14 +8,14 @@ Nothing is deleted. On Action Genome's training split at T_max 94: 1,815 to 1,84
 epoch).
 
 Bias: a block closes when nothing fits, so the last blocks of an epoch hold sequences that are hard
-to place. Blocks are therefore put in random order. Each epoch draws a new plan (the authors'
-released code draws once).
+to place. Blocks are therefore put in random order. Each epoch draws a new plan, as the
+authors' released class does if its method for that is called (its script does not show the call).
 
 ``draw=video`` draws with equal chance among the sequences that fit; the paper is quoted with
 "randomly sampled sequences", which leaves the chances open.
 ``draw=length`` draws with equal chance among the distinct lengths that fit and then among their
-sequences, as the released code does (github.com/RRuschel/BLoad). It uses up rare, long sequences
-early.
+sequences, as the released code does (github.com/RRuschel/BLoad; there the first of a length has
+twice the chance). It uses up rare, long sequences early.
 """
 
 import numpy as np

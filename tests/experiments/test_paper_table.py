@@ -10,6 +10,7 @@ TEMPORAL = "model.temporal"
 def test_runs_that_differ_in_more_than_the_seed_are_not_averaged():
     runs = pd.DataFrame({"loader.name": ["bload", "naive"] * 3, "train.seed": [0, 0, 1, 1, 2, 2]})
     runs = runs.assign(epochs=5, all_steps=270, slots=90, remembered=1.0, **{TEMPORAL: "dds"})
+    runs = runs.assign(**{"experiment.name": "paper_table"})
     runs = runs.assign(recall=[60.0, 65, 61, 66, 62, 68], split="final", **{"train.lr": 0.001})
     assert [(name, len(seeds)) for name, seeds in split_ways(runs)] == [("naive", 3), ("bload", 3)]
     assert "-5.3 [-6.8, -3.9]*" in recall_table(runs, "")  # by seed

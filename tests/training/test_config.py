@@ -6,8 +6,10 @@ import sys
 from dataclasses import asdict, fields
 
 import pytest
+import yaml
 
 from bload import PACKERS, InputError
+from bload.packing.packers import find_packer
 from datasets.config import SyntheticConfig
 from models.config import LossConfig, ModelConfig
 from tests.installation import ROOT, run
@@ -30,8 +32,12 @@ def test_every_config_file_composes_into_a_whole_job():
             assert getattr(job, group).name == name
 
 
-def test_there_is_a_config_for_every_loader():
+def test_the_file_of_a_loader_has_the_options_of_its_packer_at_their_defaults():
     for name in PACKERS:
+        options = yaml.safe_load((CONFIGS / f"loader/{name}.yaml").read_text())
+        assert (options.pop("defaults"), options.pop("name")) == ([f"{name}_schema"], name)
+        expected = find_packer(name).options
+        assert options == {key: value for key, value in expected.items() if key != "batch_slots"}
         assert compose_job("train", [f"loader={name}"]).loader.name == name
 
 

@@ -36,10 +36,9 @@ def test_a_refused_job_is_a_sentence_and_a_row_and_finished_ones_are_skipped(
         assert done.stderr.count("error: sequence") == 2
         assert "t_max is 9" in done.stderr
         assert "loader.t_max=9 loader=naive" in done.stderr
-        table = done.stdout[done.stdout.rindex("\njob ") :].strip().splitlines()
-        assert [("failed" in row, "9 " in row.split("loader=")[0]) for row in table[1:5]] == [
-            *((False, False), (False, False), (True, True), (True, True))
-        ]
+        closing = done.stdout[done.stdout.rindex("| naive") :]
+        assert closing.count("\n| ") == 1
+        assert closing.count("failed: loader.t_max=9") + closing.count(" loader.t_max=9") == 2
         assert ("epoch   1/1" in done.stdout) == steps
         assert done.stdout.count("had finished before") == 2 * (not steps)
     assert len([path for path in (tmp_path / "runs").iterdir() if path.is_dir()]) == 2

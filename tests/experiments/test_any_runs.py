@@ -1,0 +1,46 @@
+"""Every study of runs tabulates what its folder holds, whatever is missing."""
+
+import importlib
+
+import pandas as pd
+import pytest
+
+from experiments import paper_table
+from experiments.study import RESULTS
+
+STUDIES = ("ablations", "convergence", "one_rank", "rates", "tmax_sweep")
+HELD = {
+    "one run": lambda runs: runs[runs["loader.name"] == "sampling"][:1],
+    "one run of bload": lambda runs: runs[runs["loader.name"] == "bload"][:1],
+    "two loaders": lambda runs: runs[runs["loader.name"].isin(["mix", "bload"])],
+    "a quick sweep": lambda runs: runs.drop_duplicates("loader.name"),
+}
+
+
+@pytest.fixture(params=HELD)
+def folder(request, tmp_path):
+    """Committed runs of the loaders, some of them, as if they had been a user's."""
+    source = RESULTS / "one_rank"
+    runs = pd.read_csv(source / "runs.csv", keep_default_na=False)
+    held = HELD[request.param](runs[runs["experiment.name"] == "one_rank"])
+    curves = pd.read_csv(source / "curves.csv")
+    held.to_csv(tmp_path / "runs.csv", index=False)
+    curves[curves.run.isin(held.run)].to_csv(tmp_path / "curves.csv", index=False)
+    return tmp_path
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_a_study_makes_its_table_of_any_runs(study, folder):
+    assert "|" in importlib.import_module(f"experiments.{study}").tables(folder)
+
+
+def test_the_papers_table_has_the_figures_of_the_runs(folder, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["paper_table", str(folder)])
+    paper_table.main()
+    printed = capsys.readouterr().out
+    for loader, runs in pd.read_csv(folder / "runs.csv").groupby("loader.name"):
+        clips = runs.get("loader.clips")
+        if clips is None or "all" not in {*clips}:
+            assert f"{runs.padding.mean():,.0f}" in printed, loader
+            assert f"{runs.deleted.mean():,.0f}" in printed, loader
+    assert "534,831" not in printed  # the paper's is for other lengths

@@ -1,0 +1,115 @@
+"""The table at the end of a sweep: padding, deletion, seconds per epoch and Recall@20 of its runs.
+
+The paper's figure stands in brackets beside those of runs on videos of Action Genome's lengths.
+"""
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any, NamedTuple
+
+from tabulate import tabulate
+
+from datasets.files import write_whole
+from training import paper
+
+FIGURES = {
+    "padding": ("padded slots per epoch", 0),
+    "deleted": ("deleted frames per epoch", 0),
+    "seconds": ("seconds per epoch", 1),
+    "speed": ("speed, naive = 1", 2),
+    "recall": ("Recall@20, %", 2),
+}
+"""Name of a figure -> its heading, and its digits."""
+
+SUMMARY_KEYS = {
+    "padding": "padding",
+    "deleted": "deleted",
+    "seconds": "epoch_seconds",
+    "recall": "with/recall@20",
+}
+"""Name of a figure -> its key in a run's summary."""
+
+
+class Job(NamedTuple):
+    """A job of a sweep that has ended."""
+
+    overrides: str
+    status: int
+    result: Mapping[str, Any]
+    """Its summary, or its error."""
+
+
+def name_rows(jobs: Sequence[Job]) -> list[str]:
+    """Name jobs by what differs between them, but for the seed; a loader by its name alone."""
+    lines = [[o for o in job.overrides.split() if "train.seed=" not in o] for job in jobs]
+    common = set.intersection(*map(set, lines))
+    names = [" ".join(o for o in line if o not in common) for line in lines]
+    return [name.removeprefix("loader=") or "all" for name in names]
+
+
+def tabulate_jobs(jobs: Sequence[Job]) -> list[dict[str, Any]]:
+    """Return figures of the jobs that did not fail: a row per name, means over seeds.
+
+    Keys: ``run``, ``runs`` and those of `FIGURES`; with ``paper_`` before them the paper's figures,
+    as texts, for runs on videos of Action Genome's lengths.
+    """
+    finished: dict[str, list[Mapping[str, Any]]] = {}
+    for name, job in zip(name_rows(jobs), jobs, strict=True):
+        if job.result and not job.status:
+            finished.setdefault(name, []).append(job.result)
+    rows: list[dict[str, Any]] = []
+    for name, runs in finished.items():
+        means = {key: fmean(run[key] for run in runs) for key in SUMMARY_KEYS.values()}
+        row = {key: means[name] for key, name in SUMMARY_KEYS.items()}
+        rows.append({"run": name, "runs": len(runs), **row, "recall": 100 * row["recall"]})
+        if paper.is_papers_loader(runs[0]):
+            rows[-1] |= {f"paper_{key}": paper.cell(runs[0]["loader"], key) for key in FIGURES}
+    naive = [row["seconds"] for row in rows if row["run"] == "naive"]
+    for row in rows if naive else []:
+        row["speed"] = naive[0] / row["seconds"]
+    return rows
+
+
+def format_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Format `tabulate_jobs` as Markdown, ``4,934 (paper 3,695*)``, with what the marks mean."""
+    shown = {key: form for key, form in FIGURES.items() if key in rows[0]}
+    cells = [
+        [
+            row["run"],
+            *(
+                f"{row[key]:,.{digits}f}{f' (paper {known})' if known else ''}"
+                for key, (_, digits) in shown.items()
+                for known in [row.get(f"paper_{key}")]
+            ),
+            row["runs"],
+        ]
+        for row in rows
+    ]
+    heads = ["", *(heading for heading, _ in shown.values()), "runs"]
+    sides = ["left", *["right"] * (len(heads) - 1)]
+    text = tabulate(cells, heads, "pipe", disable_numparse=True, colalign=sides)
+    notes = [f"`{mark}` {words}." for mark, words in paper.MARKS.items() if mark in text]
+    return "\n\n".join([text, *notes])
+
+
+def close_sweep(jobs: Sequence[Job]) -> str:
+    """Write table.md and table.csv beside the runs; return the table, and what failed.
+
+    Without a finished run nothing is written.
+    """
+    errors = [f"failed: {job.overrides}: {job.result['error']}" for job in jobs if job.status]
+    if not (rows := tabulate_jobs(jobs)):
+        return "\n".join(errors)
+    folder = next(Path(job.result["folder"]).parent for job in jobs if "folder" in job.result)
+    keys = ["run", "runs", *(key for name in FIGURES for key in (name, f"paper_{name}"))]
+    lines = io.StringIO()
+    writer = csv.DictWriter(lines, [key for key in keys if any(key in row for row in rows)])
+    writer.writeheader()
+    writer.writerows(rows)
+    text = format_table(rows)
+    write_whole(folder / "table.csv", lines.getvalue())
+    write_whole(folder / "table.md", f"{text}\n")
+    return "\n".join([text, f"\nwritten to {folder / 'table.md'} and table.csv", *errors])
