@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from datasets.annotations.read import read_annotations
 from datasets.annotations.targets import FrameTargets, Video, unlabelled
-from datasets.frames.cache import FrameCache, open_cache
+from datasets.frames.cache import FrameCache
 from datasets.frames.files import FrameFiles
 
 
@@ -29,7 +29,7 @@ class VideoSource:
         split: ``train`` or ``test``.
         videos: at least one; classes and relations are those of `annotations.vocabulary`.
         image_size_hw: height and width of the pictures that the network sees.
-        cache: a folder for resized frames, filled now if it is empty; None decodes files each time.
+        cache: a folder for resized frames, filled now; None decodes files each time.
         progress: show a bar while the cache is filled.
 
     Raises `InputError` if frames are missing, or differ in size within a video.
@@ -60,8 +60,7 @@ class VideoSource:
         self.store: FrameFiles | FrameCache = self.files
         sizes = {video.size_hw for video in videos}
         if cache is not None:
-            folder = Path(cache) / split
-            self.store = open_cache(folder, self.files, self.annotated, image_size_hw, progress)
+            self.store = FrameCache(cache, self.files, self.annotated, image_size_hw, progress)
         heights, widths = zip(*map(self.store.stored_size, sizes), strict=True)
         self.canvas_hw = (max(heights), max(widths))
 

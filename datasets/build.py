@@ -55,14 +55,13 @@ def build_source(cfg: DatasetConfig, split: str, progress: bool = False) -> "Vid
 
 def check_kind(cfg: DatasetConfig) -> None:
     """Raise `InputError` if real data are at the root of a synthetic data set, or vice versa."""
-    root = Path(cfg.root)
-    if (root / KNOBS_FILE).exists():
-        if cfg.name == "action_genome":
-            raise InputError(
-                f"{root} holds synthetic data (it has a {KNOBS_FILE}) and dataset=action_genome "
-                "reads real ones; choose dataset=synthetic, or another dataset.root"
-            )
-    elif isinstance(cfg, SyntheticConfig) and (root / "annotations").exists():
+    root, is_synthetic = Path(cfg.root), (Path(cfg.root) / KNOBS_FILE).exists()
+    if is_synthetic and cfg.name == "action_genome":
+        raise InputError(
+            f"{root} holds synthetic data (it has a {KNOBS_FILE}); choose dataset=synthetic, or "
+            "another dataset.root"
+        )
+    if isinstance(cfg, SyntheticConfig) and not is_synthetic and (root / "annotations").exists():
         raise InputError(
             f"{root} holds annotations that are not synthetic (it has no {KNOBS_FILE}); choose "
             "dataset=action_genome (experiment=action_genome brings the model too), or another "

@@ -20,21 +20,20 @@ def frame_number(name: str) -> int:
 
 
 def valid_names(names: Iterable[Any], problems: Problems) -> list[str]:
-    """Return the names that can be frames, each frame once; add the others to `problems`.
+    """Return the names that can be frames; add the others to `problems`.
 
-    A name is wrong if it is not VIDEO/NUMBER.EXTENSION (which stays inside the frames folder), if
-    its number is 0 (`ffmpeg -i VIDEO %06d.png`, which makes the frames, begins with 1), or if an
-    earlier name has the same video and number.
+    A name is wrong if it is not VIDEO/NUMBER.EXTENSION (which stays inside the frames folder), or
+    if its number is 0 (`ffmpeg -i VIDEO %06d.png`, which makes the frames, begins with 1).
     """
-    name_of: dict[tuple[str, int], str] = {}
+    valid = []
     for name in names:
         if not isinstance(name, str) or not _FRAME_NAME.fullmatch(name):
             problems.add("frame names not of the form VIDEO/NUMBER.png", short_repr(name))
         elif frame_number(name) == 0:
             problems.add("frames numbered 0, though videos begin with frame 1", name)
-        elif (first := name_of.setdefault((video_of(name), frame_number(name)), name)) != name:
-            problems.add("frames under two names", f"{first} and {name}")
-    return list(name_of.values())
+        else:
+            valid.append(name)
+    return valid
 
 
 def frames_by_video(names: Iterable[str]) -> dict[str, list[str]]:

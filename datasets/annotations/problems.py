@@ -6,7 +6,6 @@ from typing import Any
 from bload import InputError
 
 EXAMPLES = 3
-MOST_KINDS = 12
 _LONGEST = 200  # characters of one example
 
 
@@ -16,8 +15,6 @@ class Problems:
     def __init__(self) -> None:
         self.examples: dict[str, dict[str, None]] = {}
         """Kind -> its examples, each once."""
-        self.cause: Exception | None = None
-        """The first problem that was an exception of its own."""
 
     def add(self, kind: str, *examples: str) -> None:
         """Add problems, each once. `kind` is a plural (``missing frames``)."""
@@ -39,15 +36,12 @@ class Problems:
             hidden_count = len(examples) - EXAMPLES
             ending = f" and {hidden_count:,} more" if hidden_count > 0 else ""
             texts.append(f"{kind} ({len(examples):,}): {first}{ending}")
-        hidden_count = len(texts) - MOST_KINDS
-        if hidden_count > 0:
-            return [*texts[:MOST_KINDS], f"and {hidden_count:,} more kinds of problems"]
         return texts
 
     def raise_if_any(self, path: object, remedy: str) -> None:
         """Raise `InputError` about `path` with all problems and the remedy, if there are any."""
         if self.examples:
-            raise InputError(f"{path}: {', and '.join(self.sentences())}; {remedy}") from self.cause
+            raise InputError(f"{path}: {', and '.join(self.sentences())}; {remedy}")
 
 
 def short_repr(value: Any) -> str:

@@ -160,7 +160,6 @@ def _apply(
         except FAULTS as fault:
             example = f"{name}: {type(fault).__name__} {fault}"
             problems.add("frames not annotated as Action Genome does it", example)
-            problems.cause = problems.cause or fault
     return results
 
 

@@ -1,4 +1,4 @@
-"""Sizes of pictures in whole pixels, and of files in words.
+"""Sizes of pictures in whole pixels.
 
 Sides are rounded in exact integer arithmetic to the nearest pixel, a half up.
 """
@@ -14,11 +14,6 @@ def fit(size_hw: tuple[int, int], into_hw: tuple[int, int]) -> tuple[int, int]:
     if most_h * width <= most_w * height:
         return most_h, min(most_w, max(1, _scaled(width, most_h, height)))
     return min(most_h, max(1, _scaled(height, most_w, width))), most_w
-
-
-def gib(count: float) -> str:
-    """Format a number of bytes for people, as ``1.5 GiB`` or ``20.0 MiB``."""
-    return f"{count / 2**30:.1f} GiB" if count >= 2**30 / 10 else f"{count / 2**20:.1f} MiB"
 
 
 def _scaled(side: int, numerator: int, denominator: int) -> int:

@@ -1,9 +1,8 @@
 """Score a predictions file: ``python -m datasets.scoring FILE.parquet --root ROOT --split test``.
 
-Needs neither a model nor torch, so that predictions of any model, written in the format of
-`predictions_file`, can be measured by the same rules. --root, --split and --small-boxes default to
-those in the file. The file must have every frame of the split; a frame without predictions has one
-row of nulls.
+Predictions of any model, written in the format of `predictions_file`, are measured by the same
+rules. --root, --split and --small-boxes default to those in the file. The file must have every
+frame of the split; a frame without predictions has one row of nulls.
 """
 
 import argparse

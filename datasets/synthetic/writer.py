@@ -1,4 +1,4 @@
-"""Write a synthetic root: exactly the files and structures of Action Genome.
+"""Write a synthetic root: the files and structures of Action Genome.
 
 A root is written into a sibling folder and renamed when complete, so an existing root is whole. Its
 ``synthetic.json`` has the knobs that it was made from.
@@ -17,8 +17,8 @@ from tqdm import tqdm
 
 from bload.errors import InputError, differences
 from datasets.annotations.read import FRAMES_FOLDER, KNOBS_FILE, OBJECTS_FILE, PERSONS_FILE
-from datasets.annotations.vocabulary import GROUPS, OBJECTS, RELATIONS, without_separators
-from datasets.files import lock_folder, plain_file, reading
+from datasets.annotations.vocabulary import GROUPS, OBJECTS, RELATIONS
+from datasets.files import lock_folder, reading
 from datasets.synthetic.painter import paint
 from datasets.synthetic.script import COUNTS, NO_OBJECT, NO_PERSON, Script, write_scripts
 from datasets.synthetic.world import SPLITS, World
@@ -36,7 +36,7 @@ def make_if_missing(root: Path | str, *, progress: bool = True, **knobs: Any) ->
             if not (root / KNOBS_FILE).exists():  # another process may have made it
                 _write_root(root, world, progress)
     with reading(root / KNOBS_FILE, "put it back, or make another root"):
-        saved_world = dict(json.loads(plain_file(root / KNOBS_FILE).read_text()))
+        saved_world = dict(json.loads((root / KNOBS_FILE).read_text()))
     if changes := differences(saved_world, world.manifest()):
         raise InputError(
             f"the synthetic root {root} was made differently: {changes}; "
@@ -51,19 +51,13 @@ def _write_root(root: Path, world: World, progress: bool) -> None:
             f"{root} exists and is not empty, and a root is never overwritten; give another path"
         )
     partial = root.parent / f".{root.name}.partial"
-    if partial.is_symlink():
-        partial.unlink()
     shutil.rmtree(partial, ignore_errors=True)
     (partial / "annotations").mkdir(parents=True)
     scripts = [script for split in SPLITS for script in write_scripts(world, split)]
     _write_annotations(partial / "annotations", scripts)
     total = sum(len(script.kind_F) for script in scripts)
     if progress:
-        print(
-            f"nothing is at {root}: making {len(scripts):,} synthetic videos there, "
-            f"{total:,} frames",
-            flush=True,
-        )
+        print(f"making {len(scripts):,} synthetic videos at {root}", flush=True)
     hidden = None if progress else True
     with tqdm(total=total, desc=f"drawing {root.name}", unit="frame", disable=hidden) as bar:
         for script in scripts:
@@ -86,12 +80,6 @@ def _write_annotations(folder: Path, scripts: list[Script]) -> None:
     for file, value in ((OBJECTS_FILE, entries_of), (PERSONS_FILE, person_of)):
         with (folder / file).open("wb") as stream:
             pickle.dump(value, stream, protocol=4)
-    for file, names in (
-        ("object_classes.txt", map(without_separators, OBJECTS[1:])),
-        ("relationship_classes.txt", map(without_separators, RELATIONS)),
-        ("frame_list.txt", entries_of),
-    ):
-        (folder / file).write_text("".join(f"{name}\n" for name in names))
 
 
 def object_entries(script: Script, position: int) -> list[dict[str, Any]]:

@@ -25,7 +25,7 @@ from datasets.action_genome import VideoSource
 from datasets.annotations.read import FRAMES_FOLDER
 from datasets.annotations.targets import FrameTargets, Video
 from datasets.build import build_source
-from datasets.frames.cache import DATA, open_cache
+from datasets.frames.cache import FrameCache
 from datasets.frames.files import FrameFiles
 from datasets.scoring.prediction import FramePrediction
 from datasets.scoring.recall import RecallMeter
@@ -103,14 +103,14 @@ def time_reading(root: Path, quick: bool) -> Iterator[Row]:
     targets = list(video.frames)
     for size_hw in ((64, 64), (256, 256), NATIVE_HW):
         folder = root / f"cache-{size_hw[0]}x{size_hw[1]}"
-        cache = open_cache(folder, files, [video], size_hw)
+        cache = FrameCache(folder, files, [video], size_hw)
         row: Row = {"table": "reading", "kept within": f"{size_hw[0]} x {size_hw[1]}"}
         from_files = partial(decode, files, targets, cache.stored_size(NATIVE_HW))
         for name, read in zip(WAYS, (from_files, partial(cache.read, 0, 0, targets)), strict=True):
             timer = Timer("read()", globals={"read": read})
             seconds = timer.blocked_autorange(min_run_time=0.01 if quick else 2).median
             row[name] = 1e6 * seconds / LENGTH
-        yield row | {GB: TRAIN_FRAMES * (folder / DATA).stat().st_size / LENGTH / 1e9}
+        yield row | {GB: TRAIN_FRAMES * cache.paths[0].stat().st_size / LENGTH / 1e9}
 
 
 def decode(files: FrameFiles, targets: list[FrameTargets], size_hw: tuple[int, int]) -> Tensor:

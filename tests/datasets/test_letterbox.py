@@ -57,16 +57,6 @@ def assert_box_is_where_the_target_says(picture_CHW, target):
         np.testing.assert_allclose(found, box_4 * scale, atol=1.5)
 
 
-def test_read_puts_frames_into_the_corner_of_a_common_canvas(source):
-    assert source.canvas_hw == (120, 120)
-    video = source.videos.index("wide.mp4")
-    frames_TCHW, targets = source.read(video, 1, 2)
-    assert frames_TCHW.shape == (2, 3, 120, 120)
-    assert not frames_TCHW[:, :, 68:].any()
-    assert torch.equal(source.picture(targets[1]), frames_TCHW[1, :, :68])
-    assert white_box(frames_TCHW[0]) == targets[0].object_boxes_M4[0].tolist()
-
-
 def test_pictures_keep_their_proportions_and_boxes_are_where_their_things_are(source):
     native = {target.name: target for batch in batches(source) for target in batch.targets}
     sizes = set()

@@ -19,20 +19,14 @@ from tests.datasets.annotations.making import entry, frames, person, persons, wr
 NAME = "A.mp4/000002.png"
 BAD_ENTRIES = (
     ({"class": "unicorn"}, "'unicorn'"),
-    ({"class": "__background__"}, "'__background__'"),
     ({"spatial_relationship": ["looking_at"]}, "'looking_at' .* spatial"),
-    ({"spatial_relationship": "behind"}, "'b' is not a spatial"),
     ({"bbox": None}, "four numbers"),
     ({"bbox": (1.0, float("nan"), 2.0, 3.0)}, "four numbers"),
-    ({"bbox": (-1e9, 2, 3, 4)}, "four numbers"),
-    ({"metadata": {}}, "KeyError 'set'"),
     ({"metadata": None}, "TypeError"),
 )
 BAD_PERSONS = (
     ({"bbox_size": (0, 270)}, "bbox_size is"),
-    ({"bbox_size": (480, 270, 3)}, "too many values"),
     ({"bbox": [[0, 0, 1]]}, "four numbers"),
-    ({"bbox": [[0, 0, 1, float("inf")]]}, "four numbers"),
     ({"bbox_mode": "xywh"}, "'xywh'"),
 )
 
@@ -54,22 +48,9 @@ def test_a_bad_value_is_reported_with_the_name_of_its_frame(is_person, bad):
 
 
 def test_names_that_leave_the_root_or_are_of_another_form_are_faults():
-    for name in (
-        "../000001.png",
-        "/etc/000001.png",
-        "A/../000001.png",
-        "..\\A/1.png",
-        "A/x.png",
-        7,
-    ):
+    for name in ("../000001.png", "/etc/000001.png", "A/../000001.png", "A/x.png", 7):
         assert "VIDEO/NUMBER" in faults({name: [entry()]}, {"x": person()})
     assert "(1): A.mp4/000000.png" in faults(frames("A", [0, 1, 2, 3]))  # they begin with 1
-
-
-def test_a_frame_under_two_names_is_a_fault_but_not_one_of_another_video():
-    for other in ("A.mp4/000002.jpg", "A.mp4/2.png", "A.mp4/0000002.png"):
-        assert f"(1): {NAME} and {other}" in faults(frames("A", [1, 2, 3]) | {other: [entry()]})
-    assert not faults(frames("A", [1, 2, 3]) | frames("B", [1, 2, 3]))
 
 
 def test_all_faults_are_raised_at_once_by_kind_with_their_number(tmp_path):
@@ -87,15 +68,6 @@ def test_all_faults_are_raised_at_once_by_kind_with_their_number(tmp_path):
         r"four numbers .*\(1\): A.mp4/000008.png",
     ):
         assert re.search(pattern, str(caught.value))
-
-
-def test_a_thousand_kinds_of_faults_make_no_endless_report():
-    entries_of = frames("A", range(1, 1001))
-    for number, entries in enumerate(entries_of.values()):
-        entries[0]["class"] = f"unicorn{number}"
-    said = faults(entries_of)
-    assert "988 more" in said
-    assert len(said) < 2000
 
 
 def test_files_that_are_missing_broken_or_leave_nothing_are_refused_with_the_reason(tmp_path):
@@ -117,14 +89,6 @@ def test_files_that_are_missing_broken_or_leave_nothing_are_refused_with_the_rea
         write_root(tmp_path, entries_of, persons(entries_of))
         (tmp_path / "annotations" / file).unlink()
         refused(f"{file} is missing")
-
-
-def test_the_cause_of_a_fault_is_kept(tmp_path):
-    entries = frames("A.mp4", range(1, 5), metadata=None)
-    write_root(tmp_path, entries, persons(entries))
-    with pytest.raises(InputError, match="TypeError") as caught:
-        read_annotations(tmp_path, "train")
-    assert isinstance(caught.value.__cause__, TypeError)
 
 
 def test_training_has_the_pairs_of_its_split_under_its_rule_and_none_without_its_videos(tmp_path):

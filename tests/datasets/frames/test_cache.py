@@ -1,7 +1,5 @@
 import os
 import pickle
-import shutil
-from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations
 
@@ -13,7 +11,7 @@ from torchvision.transforms.v2 import functional as transforms
 
 from bload.errors import InputError
 from datasets.annotations.targets import FrameTargets, Video
-from datasets.frames.cache import open_cache
+from datasets.frames.cache import FrameCache
 from datasets.frames.files import FrameFiles
 
 SIZES = {"A.mp4": (24, 40), "B.mp4": (40, 24), "C.mp4": (6, 8), "D.mp4": (24, 40)}
@@ -38,7 +36,7 @@ class Made:
             self.videos.append(Video(video, tuple(targets)))
 
     def open(self, size_hw=(12, 12)):
-        return open_cache(self.folder, self.files, self.videos, size_hw)
+        return FrameCache(self.folder, self.files, self.videos, size_hw)
 
     def read(self, store):
         """Frames of each video by one read."""
@@ -59,7 +57,6 @@ def test_cached_frames_are_the_decoded_ones_resized_and_small_ones_do_not_grow(m
     ):
         decoded_T3hw = transforms.resize(decoded_T3hw, list(size_hw), antialias=True)
         assert torch.equal(cached_T3hw, decoded_T3hw)
-    assert sorted(os.listdir(made.folder)) == ["frames.u8", "manifest.json"]
 
 
 def test_every_part_of_a_video_reads_as_in_the_whole_also_in_another_process(made):
@@ -71,52 +68,31 @@ def test_every_part_of_a_video_reads_as_in_the_whole_also_in_another_process(mad
             assert torch.equal(part_T3hw, whole[number][start:end])
 
 
-def test_one_of_those_that_ask_makes_it_and_then_nothing_is_decoded(made):
-    (made.folder / "frames.u8.part").parent.mkdir(parents=True)
-    (made.folder / "frames.u8.part").write_bytes(bytes(4500))  # left by a killed run
-    (made.folder / "frames.u8").write_bytes(bytes(4500))
+def test_one_of_those_that_ask_fills_it_and_then_nothing_is_decoded(made):
     with ThreadPoolExecutor(3) as pool:
         first, *others = pool.map(lambda _: made.read(made.open()), range(3))
-    assert first[0].any()
     for path in made.root.rglob("*/000002.png"):
         path.unlink()
     for frames in (*others, made.read(made.open())):
         assert all(map(torch.equal, frames, first))
+    assert len(os.listdir(made.folder)) == len(SIZES)
 
 
-def test_a_frame_that_does_not_decode_is_named_and_nothing_is_left(made):
+def test_frames_of_another_size_or_extracted_again_are_never_taken_for_others(made):
+    made.open()
+    assert [frames.shape[2:] for frames in made.read(made.open((20, 20)))][2] == (6, 8)
+    path = made.root / "frames" / "A.mp4" / "000001.png"
+    Image.new("RGB", (40, 24), "white").save(path)
+    os.utime(path, ns=(0, 1))
+    assert made.read(made.open())[0][0].min() == 255
+
+
+def test_a_file_that_is_cut_short_or_a_frame_that_does_not_decode_is_named(made):
+    cache = made.open()
+    with cache.paths[0].open("r+b") as file:
+        file.truncate(1000)
+    with pytest.raises(InputError, match=f"{cache.paths[0]} cannot be read .* remove it"):
+        made.read(cache)
     (made.root / "frames" / "B.mp4" / "000002.png").write_bytes(b"text")
     with pytest.raises(InputError, match=r"B.mp4/000002.png cannot be read"):
-        made.open()
-    assert not os.listdir(made.folder)
-
-
-def test_a_cache_of_other_frames_or_not_whole_is_refused(made):
-    cache, path = made.open(), made.root / "frames" / "A.mp4" / "000001.png"
-
-    def refused(size_hw=(12, 12)):
-        with pytest.raises(InputError, match=rf"{made.folder} is of other .*; remove it"):
-            made.open(size_hw)
-
-    refused((20, 20))
-    made.videos.reverse()
-    refused()
-    made.videos.reverse()
-    os.utime(path, ns=(0, 1))  # extracted again
-    refused()
-    shutil.rmtree(made.folder)
-    made.open()
-    with (made.folder / "frames.u8").open("r+b") as file:
-        file.truncate(1000)
-    refused()
-    with pytest.raises(InputError, match="cut short"):
-        made.read(cache)
-    (made.folder / "manifest.json").write_text("{}")
-    refused()
-
-
-def test_a_disk_that_is_too_small_is_reported_before_anything_is_decoded(made, monkeypatch):
-    usage = namedtuple("usage", "free")
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(4499))
-    with pytest.raises(InputError, match=r"needs 0\.0 MiB and 0\.0 MiB are free"):
-        made.open()
+        made.open((20, 20))

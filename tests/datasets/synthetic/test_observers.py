@@ -13,7 +13,6 @@ from datasets.annotations.vocabulary import SPATIAL
 from datasets.scoring.prediction import FramePrediction
 from datasets.scoring.recall import RecallMeter
 from datasets.synthetic import cues, observers
-from datasets.synthetic.__main__ import main
 from datasets.synthetic.evidence import evidence_ages, memory_flags
 from datasets.synthetic.observers import EVERYTHING, cut_off, expected_recall, triplet_weights
 from datasets.synthetic.script import write_scripts
@@ -142,14 +141,3 @@ def test_flags_follow_the_rows_of_the_data_set(small_world, small_root):
     assert 0.2 < np.concatenate(list(flags_of.values())).mean() < 0.6
     with pytest.raises(InputError, match=f"{small_root} .* remove the root"):
         memory_flags(source, write_scripts(replace(small_world, seed=4), "test"))
-
-
-def test_the_command_prints_a_table_and_makes_no_root(tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert main(["observers", "--test-videos", "2", "--split", "test"]) == 0
-    text = capsys.readouterr().out
-    assert text.startswith("test split: 2 videos, ")
-    scripts = write_scripts(World(test_videos=2), "test")
-    (row,) = (line.split() for line in text.splitlines() if line.startswith("1 "))
-    assert row[1:] == [f"{100 * expected_recall(scripts, 1, part):.2f}" for part in (False, True)]
-    assert not list(tmp_path.iterdir())

@@ -53,24 +53,6 @@ def test_cues_come_as_often_and_as_late_as_their_knobs_say():
     assert abs(np.concatenate(shown).mean() - (0.4 + 0.6 / 16)) < 0.03
 
 
-def test_boxes_lie_in_the_image_move_smoothly_and_objects_never_overlap():
-    for objects in (3, 9):
-        for script in write_scripts(replace(MANY, max_objects=objects), "test"):
-            object_boxes, person_boxes = script.object_boxes_TM4, script.person_boxes_T4
-            boxes = np.concatenate([person_boxes[:, None], object_boxes], axis=1)
-            assert boxes.min() >= 0
-            assert boxes.max() <= 64
-            sides = object_boxes[..., 2:] - object_boxes[..., :2]
-            assert sides.min() >= 14
-            assert sides.max() <= 24
-            for second in range(len(script.classes_M)):
-                a, b = object_boxes[:, :second], object_boxes[:, second : second + 1]
-                apart = (a[..., 2:] <= b[..., :2]) | (b[..., 2:] <= a[..., :2])
-                assert apart.any(axis=-1).all()
-            assert np.abs(np.diff(object_boxes, axis=0)).max(initial=0) <= 11
-            assert np.abs(np.diff(person_boxes, axis=0)).max(initial=0) <= 16
-
-
 def test_frames_that_count_show_one_to_three_objects_of_distinct_classes():
     scripts = write_scripts(MANY, "train")
     for script in scripts:
