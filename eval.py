@@ -113,7 +113,6 @@ def evaluate_one(
     options = {name: getattr(cfg, name) for name in ("batch_slots", "amp", "workers", "timeout")}
     options |= {
         "iou": cfg.iou,
-        "yardsticks": yardsticks,
         "ablation": Ablation(starts, seed=config["train"]["seed"]),
         "inputs": build_inputs(ModelConfig(**config["model"]), Letterbox(source), ranks.device),
         "records": [album.keep],

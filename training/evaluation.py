@@ -22,7 +22,6 @@ from datasets.scoring.prediction import FramePrediction
 from datasets.scoring.predictions_file import PredictionsWriter, join_parts
 from datasets.scoring.recall import RecallMeter
 from datasets.scoring.tables import relation_rows, write_relations
-from datasets.synthetic.observers import MEMORY_PART
 from datasets.synthetic.yardsticks import Yardsticks
 from models.predict import predict
 from training.config import TIMEOUT, EvalJob
@@ -50,7 +49,7 @@ def evaluate(
         options: for `measure`.
     """
     started_at = time.perf_counter()
-    meter = measure(model, source, ranks, yardsticks=yardsticks, **options)
+    meter = measure(model, source, ranks, **options)
     if relations and ranks.is_first:
         write_relations(relations, relation_rows(meter, LAST))
     return recall_figures(meter, time.perf_counter() - started_at, yardsticks)
@@ -73,7 +72,7 @@ def recall_figures(
     meter: RecallMeter, seconds: float, yardsticks: Yardsticks | None = None
 ) -> dict[str, float]:
     """Return the meter's summary, the recall of observers, the time and the speed."""
-    figures = meter.summary() | dict(yardsticks.figures if yardsticks else {})
+    figures = meter.summary() | (yardsticks.recall(meter) if yardsticks else {})
     return figures | {"seconds": seconds, "frames_per_second": figures["frames"] / seconds}
 
 
@@ -89,15 +88,14 @@ def measure(
     workers: int = 0,
     timeout: float = TIMEOUT,
     iou: str = "inclusive",
-    yardsticks: Yardsticks | None = None,
     ablation: Callable[[Batch], Batch] = lambda batch: batch,
     records: Sequence[Record] = (),
 ) -> RecallMeter:
     """Score all frames of `source`; return the meter, equal on every rank.
 
-    With `yardsticks`, memory-dependent triplets are also measured separately. `ablation` is applied
-    to every batch. Each of `records` is called with this rank's targets and predictions, batch by
-    batch. A thread ranks and records one batch while the model computes the next.
+    `ablation` is applied to every batch. Each of `records` is called with this rank's targets and
+    predictions, batch by batch. A thread ranks and records one batch while the model computes the
+    next.
     """
     inputs = inputs or Inputs(Letterbox(source), ranks.device)
     precision = autocast(amp, ranks.device)
@@ -112,8 +110,7 @@ def measure(
         worker_init_fn=detach_worker,
         pin_memory=ranks.device.type == "cuda",
     )
-    subset = MEMORY_PART if yardsticks else None
-    meter = RecallMeter(iou, subset)
+    meter = RecallMeter(iou)
     was_training = model.training
     model.eval()
 
@@ -121,8 +118,7 @@ def measure(
         targets: Sequence[FrameTargets], finish_prediction: Callable[[], list[FramePrediction]]
     ) -> None:
         predictions = finish_prediction()
-        flags = yardsticks.memory(targets) if yardsticks else None
-        meter.update(predictions, targets, flags)
+        meter.update(predictions, targets)
         for record in records:
             record(targets, predictions)
 
@@ -140,7 +136,7 @@ def measure(
         if pending:
             pending.result()
     model.train(was_training)
-    return RecallMeter(iou, subset).merge(ranks.gather(meter.state()))
+    return RecallMeter(iou).merge(ranks.gather(meter.state()))
 
 
 def predict_batch(

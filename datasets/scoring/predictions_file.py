@@ -5,15 +5,14 @@ It has a row per predicted pair, in order of video, time and number of the pair,
 `pair` on. The key ``bload_predictions`` of the file's metadata is a JSON object: the version of
 this format and what made the file.
 
-Each rank writes a part, a row group per video, and the parts are joined group by group, so a run's
-memory does not grow with the number of frames. P pairs of a frame, N rows, V = 36 values of a pair.
+Each rank writes a part, and the first one joins them. P pairs of a frame, N rows, V = 36 values of
+a pair.
 """
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -65,10 +64,8 @@ class PredictionsWriter:
             self._path.unlink()
 
     def write(self, frames: Sequence[FrameTargets], predictions: Sequence[FramePrediction]) -> None:
-        """Add frames; those of a video come one after another, in order of time."""
-        pairs = zip(frames, predictions, strict=True)
-        for _, video in groupby(pairs, key=lambda pair: video_of(pair[0].name)):
-            self._writer.write_table(_table(*zip(*video, strict=True)))
+        """Add frames, in any order."""
+        self._writer.write_table(_table(frames, predictions))
 
 
 def join_parts(path: Path | str, parts: int, metadata: Mapping[str, Any]) -> None:
@@ -78,21 +75,13 @@ def join_parts(path: Path | str, parts: int, metadata: Mapping[str, Any]) -> Non
     """
     paths = [_part(path, rank) for rank in range(parts)]
     schema = SCHEMA.with_metadata({METADATA_KEY: json.dumps({"version": VERSION, **metadata})})
-    files = [pq.ParquetFile(part) for part in paths]
-    groups = [(file, group) for file in files for group in range(file.num_row_groups)]
-
-    def first_frame(group: tuple[pq.ParquetFile, int]) -> tuple[str, int]:
-        name = group[0].read_row_group(group[1], columns=["frame"])["frame"][0].as_py()
-        return video_of(name), frame_number(name)
-
-    def write(output: BinaryIO) -> None:
-        # Floats hardly repeat, so dictionaries of them only cost time.
-        texts = ["video", "frame", "object_name"]
-        with pq.ParquetWriter(output, schema, compression="zstd", use_dictionary=texts) as writer:
-            for file, group in sorted(groups, key=first_frame):
-                writer.write_table(file.read_row_group(group))
-
-    write_whole(path, write)
+    rows = pa.concat_tables(map(pq.read_table, paths)).cast(schema)
+    names = rows["frame"].to_pylist()
+    keys = [(video_of(name), frame_number(name)) for name in names]
+    rows = rows.take(sorted(range(len(keys)), key=keys.__getitem__))
+    # Floats hardly repeat, so dictionaries of them only cost time.
+    options = {"compression": "zstd", "use_dictionary": ["video", "frame", "object_name"]}
+    write_whole(path, lambda file: pq.write_table(rows, file, **options))
     for part in paths:
         part.unlink()
 
@@ -102,7 +91,7 @@ def write_predictions(
     frames: Iterable[tuple[FrameTargets, FramePrediction]],
     metadata: Mapping[str, Any],
 ) -> None:
-    """Write a file in one process; the frames of a video come one after another, in order."""
+    """Write a file in one process."""
     with PredictionsWriter(path) as writer:
         writer.write(*zip(*frames, strict=True))
     join_parts(path, 1, metadata)

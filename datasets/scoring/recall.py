@@ -43,18 +43,12 @@ class RecallMeter:
     It keeps a few bytes per triplet (about 10 MB for the 54,371 test frames), so that any K up to
     100 and any part of the triplets can be asked for afterwards. Merged meters of several ranks
     give, in any order and to the last bit, what one meter would. A frame counts once; a second one
-    of the same name is refused.
-
-    `part` names a subset of the ground-truth triplets that gets its own figure: with
-    ``part="memory"`` every `update` takes flags and `summary` has ``with/recall@20_memory``.
-    `oed_filter` is that of `triplet_ranks`.
+    of the same name is refused. `oed_filter` is that of `triplet_ranks`.
     """
 
-    def __init__(
-        self, convention: str = "inclusive", part: str | None = None, oed_filter: bool = False
-    ) -> None:
+    def __init__(self, convention: str = "inclusive", oed_filter: bool = False) -> None:
         check_choice("iou", convention, CONVENTIONS)
-        self.convention, self.part, self.oed_filter = convention, part, oed_filter
+        self.convention, self.oed_filter = convention, oed_filter
         self.names: dict[str, None] = {}
         """Of the frames counted, in order of arrival."""
         self._parts: dict[str, list[np.ndarray]] = {
@@ -62,7 +56,6 @@ class RecallMeter:
             "class_G": [np.zeros(0, np.int8)],
             "relation_G": [np.zeros(0, np.int8)],
             "ranks_SG": [np.zeros((len(CONSTRAINTS), 0), np.int16)],
-            "part_G": [np.zeros(0, bool)],
         }
 
     def __len__(self) -> int:
@@ -70,15 +63,11 @@ class RecallMeter:
         return len(self.names)
 
     def update(
-        self,
-        predictions: Sequence[FramePrediction],
-        targets: Sequence[FrameTargets],
-        part_of: Sequence[np.ndarray] | None = None,
+        self, predictions: Sequence[FramePrediction], targets: Sequence[FrameTargets]
     ) -> np.ndarray:
         """Count frames, many at once (ragged P is fine); return their ranks, int16 ``(S, G)``.
 
-        `part_of` holds for every frame the bool flags ``(G,)`` of the meter's `part`. Raises
-        `InputError`, and counts nothing, for a frame without a relation or counted before.
+        Raises `InputError`, and counts nothing, for a frame without a relation or counted before.
         """
         if len(predictions) != len(targets):
             raise InputError(
@@ -86,7 +75,6 @@ class RecallMeter:
                 "FramePrediction.empty() where the model proposes nothing"
             )
         labels_F = np.array([len(target.relations_G2) for target in targets], np.int64)
-        flags_F = [np.ones(n, bool) for n in labels_F] if part_of is None else part_of
         ranks_SG = triplet_ranks(predictions, targets, self.convention, self.oed_filter)
         self._add(
             [target.name for target in targets],
@@ -94,7 +82,6 @@ class RecallMeter:
             class_G=[t.object_classes_M[t.relations_G2[:, 0]].astype(np.int8) for t in targets],
             relation_G=[target.relations_G2[:, 1].astype(np.int8) for target in targets],
             ranks_SG=[ranks_SG],
-            part_G=[flags.astype(bool) for flags in flags_F],
         )
         return ranks_SG
 
@@ -146,8 +133,7 @@ class RecallMeter:
     def summary(self, ks: Sequence[int] = KS) -> dict[str, float]:
         """Return ``{with,semi,no}/{recall,mean_recall,pooled_mean_recall}@K`` and counts.
 
-        With a `part` also ``recall@K_PART``, over the frames that have a triplet of it. Raises
-        `InputError` if no frame was counted.
+        Raises `InputError` if no frame was counted.
         """
         if not len(self):
             raise InputError("no frame was counted, so there is no recall; call update or merge")
@@ -163,11 +149,14 @@ class RecallMeter:
                 for name, pooled in (("mean_recall", False), ("pooled_mean_recall", True)):
                     recalls_R = self.class_recalls(constraint, k, pooled=pooled)
                     figures[f"{constraint}/{name}@{k}"] = float(np.nan_to_num(recalls_R).mean())
-                if self.part is not None:
-                    figures[f"{constraint}/recall@{k}_{self.part}"] = self.recall(
-                        constraint, k, self._column("part_G")
-                    )
         return figures
+
+    def part_summary(self, part: str, chosen_G: np.ndarray, ks: Sequence[int] = KS) -> dict:
+        """Return ``{with,semi,no}/recall@K_PART`` of some triplets; empty if none is chosen."""
+        return {
+            f"{constraint}/recall@{k}_{part}": self.recall(constraint, k, chosen_G)
+            for constraint, k in product(CONSTRAINTS, ks if chosen_G.any() else ())
+        }
 
     def unseen_summary(self, pairs_KR: np.ndarray | None) -> dict[str, float]:
         """Return ``{with,semi,no}/recall@K_unseen`` of triplets absent from training; their count.
@@ -178,10 +167,8 @@ class RecallMeter:
         if pairs_KR is None:
             return {}
         unseen_G = ~pairs_KR[self._column("class_G"), self._column("relation_G")]
-        figures = {"unseen_triplets": float(unseen_G.sum())}
-        for constraint, k in product(CONSTRAINTS, KS if unseen_G.any() else ()):
-            figures[f"{constraint}/recall@{k}_unseen"] = self.recall(constraint, k, unseen_G)
-        return figures
+        count = {"unseen_triplets": float(unseen_G.sum())}
+        return count | self.part_summary("unseen", unseen_G)
 
     def _add(self, names: Sequence[str], **parts: list[np.ndarray]) -> None:
         repeated = [n for n, count in Counter(names).items() if count > 1 or n in self.names]

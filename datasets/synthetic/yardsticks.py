@@ -1,12 +1,12 @@
 """Yardsticks for a model's recall on a synthetic split: observers with and without memory."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from datasets.action_genome import VideoSource
-from datasets.annotations.targets import FrameTargets
+from datasets.scoring.recall import RecallMeter
 from datasets.synthetic.evidence import memory_flags
 from datasets.synthetic.observers import EVERYTHING, MEMORY_PART, MEMORYLESS, K, expected_recall
 from datasets.synthetic.script import write_scripts
@@ -25,9 +25,10 @@ class Yardsticks:
     In 0..1, for one pair per object, expected over what the observer does not know.
     """
 
-    def memory(self, targets: Sequence[FrameTargets]) -> list[np.ndarray]:
-        """Return the flags of these frames, as `RecallMeter.update` takes them."""
-        return [self.memory_of[target.name] for target in targets]
+    def recall(self, meter: RecallMeter) -> dict[str, float]:
+        """Return the figures of observers, and the meter's of memory-dependent triplets."""
+        memory_G = np.concatenate([self.memory_of[name] for name in meter.names])
+        return {**self.figures, **meter.part_summary(MEMORY_PART, memory_G)}
 
 
 def make_yardsticks(source: VideoSource, world: World) -> Yardsticks:

@@ -13,9 +13,9 @@ def frame(name, labels, said):
     return cup_frame(name, labels, [[relation] for relation in said])
 
 
-def metered(frames, part_of=None, **kwargs):
-    meter = RecallMeter(**kwargs)
-    meter.update([p for p, _ in frames], [t for _, t in frames], part_of)
+def metered(frames):
+    meter = RecallMeter()
+    meter.update(*zip(*frames, strict=True))
     return meter
 
 
@@ -38,11 +38,11 @@ def test_mean_recall_in_both_definitions():
 def test_a_part_of_the_triplets_has_its_own_recall():
     # Of a only label 9 (missed) and one 4 (found), of b only 0 (found), nothing of c: c is not in
     # the mean then.
-    flags = [np.array([0, 1, 0, 1], bool), np.array([1, 0], bool), np.zeros(2, bool)]
-    meter = metered(THREE, flags, part="memory")
-    assert meter.summary()["semi/recall@20_memory"] == pytest.approx((1 / 2 + 1) / 2)
+    chosen_G, meter = np.array([0, 1, 0, 1, 1, 0, 0, 0], bool), metered(THREE)
+    figures = meter.part_summary("memory", chosen_G)
+    assert figures["semi/recall@20_memory"] == pytest.approx((1 / 2 + 1) / 2)
     assert meter.summary()["semi/recall@20"] == pytest.approx((3 / 4 + 1 / 2) / 3)
-    assert np.isnan(meter.recall("semi", 20, np.zeros(8, bool)))
+    assert meter.part_summary("memory", np.zeros(8, bool)) == {}
 
 
 def random_frames(seed, count):

@@ -67,11 +67,11 @@ def enumerated_weights(script, t, memory, part):
 
 def realised_recall(scripts, memory, part):
     """Recall of the observer on the labels that were drawn."""
-    meter = RecallMeter(part="memory")
+    meter = RecallMeter()
     for script in scripts:
-        flags_T = [age_G >= 1 for age_G in evidence_ages(script)]
-        meter.update(observe(script, memory, part), script.targets(), flags_T)
-    return meter.summary([20])["with/recall@20_memory" if part else "with/recall@20"]
+        meter.update(observe(script, memory, part), script.targets())
+    needs_G = np.concatenate([age_G >= 1 for script in scripts for age_G in evidence_ages(script)])
+    return meter.recall("with", 20, needs_G if part else None)
 
 
 def test_weights_are_the_expectation_over_all_joint_codes():
