@@ -117,6 +117,5 @@ class ActionGenome(VideoSource):
         validation: float = 0.0,
         **options: Any,
     ) -> None:
-        choices: dict[str, Any] = {"small_boxes": small_boxes, "validation": validation}
-        annotations = read_annotations(root, split, **choices)
+        annotations = read_annotations(root, split, small_boxes=small_boxes, validation=validation)
         super().__init__(root, split, annotations.videos, image_size_hw, **options)

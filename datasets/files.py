@@ -11,14 +11,6 @@ from filelock import FileLock, Timeout
 from bload import InputError
 
 
-def plain_file(path: Path | str) -> Path:
-    """Return the path of a file or of none; raise `InputError` if something else is there."""
-    path = Path(path)
-    if path.exists() and not path.is_file():
-        raise InputError(f"{path} is a folder, a pipe or a device; give a file")
-    return path
-
-
 @contextmanager
 def reading(path: Path | str, remedy: str) -> Iterator[None]:
     """Raise an `InputError` that names the file for whatever its contents raise in the body."""
@@ -48,7 +40,9 @@ def write_whole(
     Raises:
         InputError: `path` is no plain file.
     """
-    path = plain_file(path)  # a rename would take a device away
+    path = Path(path)
+    if path.exists() and not path.is_file():  # a rename would take a device away
+        raise InputError(f"{path} is a folder, a pipe or a device; give a file")
     partial_path = path.with_name(f"{path.name}.part")
     try:
         with partial_path.open("wb") as file:
@@ -62,10 +56,8 @@ def write_whole(
             os.replace(path, previous)
         os.replace(partial_path, path)
         folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        os.fsync(folder)
+        os.close(folder)
     finally:
         partial_path.unlink(missing_ok=True)
 

@@ -25,7 +25,7 @@ from typing import Any
 
 from bload import BlockSampler
 from bload.errors import InputError, plural
-from datasets.files import lock_folder, plain_file, reading, write_whole
+from datasets.files import lock_folder, reading, write_whole
 from training.config import RESUMING, TrainJob
 from training.ranks import Ranks
 
@@ -352,7 +352,7 @@ class Saved(dict[str, Any]):
 def read_object(path: Path) -> dict[str, Any]:
     """Read the object in a JSON file, as `Saved`; raises `InputError` if there is none."""
     with reading(path, "put it back or remove it"):
-        text = plain_file(path).read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8")
         value = json.loads(text, object_hook=partial(Saved, path))
     if not isinstance(value, dict):
         raise InputError(f"{path} holds no JSON object; put it back or remove it")
@@ -365,7 +365,7 @@ def metric_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     Raises:
         InputError: a line has no kind, epoch or step.
     """
-    content = plain_file(path).read_bytes() if path.exists() else b""
+    content = path.read_bytes() if path.exists() else b""
     for number, text in enumerate(content.decode(errors="replace").splitlines(), 1):
         location = f"{path}, line {number},"
         try:

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from bload import Plan
 from bload.show.draw import draw_plans
-from datasets.files import plain_file, write_whole
+from datasets.files import write_whole
 from training.config import WandbConfig
 from training.folder import RunFolder
 
@@ -55,7 +55,7 @@ class Tracker:
         saved_id = folder / "wandb_id"
         if is_new:
             saved_id.unlink(missing_ok=True)
-        wandb_id = plain_file(saved_id).read_text() if saved_id.exists() else None
+        wandb_id = saved_id.read_text() if saved_id.exists() else None
         self.wandb = wandb.init(
             mode=mode,
             project=options.project or os.environ.get("WANDB_PROJECT", "bload"),

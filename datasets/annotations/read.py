@@ -107,20 +107,11 @@ def read_files(root: Path | str, small_boxes: str) -> tuple[dict, dict]:
             f"{root} holds no Action Genome (no folder {folder}); put its annotations there, or "
             "give the root that has annotations/ and frames/"
         )
-    if small_boxes == "file" and not (folder / SMALL_BOXES_FILE).exists():
-        raise InputError(
-            f"{folder} lacks {SMALL_BOXES_FILE}; put it there, or choose small_boxes=computed "
-            "(--small-boxes computed), which needs no such file"
-        )
     objects_file = SMALL_BOXES_FILE if small_boxes == "file" else OBJECTS_FILE
-    return _read_frames(folder / objects_file), _read_frames(folder / PERSONS_FILE)
-
-
-def _read_frames(path: Path) -> dict:
-    value = read_pickle(path)
-    if not isinstance(value, dict) or not value:
-        raise InputError(f"{path} holds no dictionary of frames; download or make it again")
-    return value
+    files = read_pickle(folder / objects_file), read_pickle(folder / PERSONS_FILE)
+    if not all(isinstance(file, dict) and file for file in files):
+        raise InputError(f"a pickle in {folder} has no frames; download or make it again")
+    return files
 
 
 def filter_annotations(

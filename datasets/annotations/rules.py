@@ -9,7 +9,7 @@ without a person box is dropped; only visible objects stay. Finally, a video cou
 from collections.abc import Callable
 from typing import Any
 
-from datasets.annotations.entries import is_small, person_boxes
+from datasets.annotations.entries import is_small
 
 SMALL_BOXES = ("keep", "file", "computed")
 """Treatment of objects whose box has a short side of 16 pixels or less.
@@ -53,7 +53,7 @@ def without_small(entries: list[dict]) -> list[dict]:
 
 def has_person(name: str, person_of: dict) -> bool:
     """Rule 3: the person file has at least one box for the frame."""
-    return name in person_of and len(person_boxes(person_of[name])) > 0
+    return name in person_of and len(person_of[name]["bbox"]) > 0
 
 
 def visible_objects(entries: list[dict]) -> list[dict]:

@@ -12,7 +12,6 @@ import pandas as pd
 
 from bload import PACKERS, InputError
 from datasets.build import DATASETS
-from datasets.files import plain_file
 from training.compose import compose_job
 from training.config import CONFIGS
 from training.figures import summarise
@@ -77,7 +76,7 @@ def relations_section(record: Record) -> list[Part]:
     """Show Recall@20 of every relation at the end, and count the hardly learned."""
     if not record.summary or not (record.path / RELATIONS).exists():
         return [f"The run's folder has no {RELATIONS} yet, which is written at the end."]
-    table = pd.read_csv(plain_file(record.path / RELATIONS))
+    table = pd.read_csv(record.path / RELATIONS)
     rows = table.query("kind == 'relation' and k == 20 and constraint == 'with'").dropna()
     rows = rows.assign(name=rows.name.str.replace("_", " "))
     weak = rows[rows.recall < HARDLY_LEARNED]
@@ -95,7 +94,7 @@ def picture_section(record: Record) -> list[Part]:
     images: list[Part] = []
     for (name, kind), title in zip(PICTURES.items(), titles, strict=True):
         if (record.path / name).exists():
-            data = b64encode(plain_file(record.path / name).read_bytes()).decode()
+            data = b64encode((record.path / name).read_bytes()).decode()
             note = "" if images else "Triplets are green where they find a true one, else red."
             image = f'<img alt="" src="data:{kind};base64,{data}"/>'
             images.append(Chart(title, image, title, note))
