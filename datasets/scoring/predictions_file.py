@@ -64,8 +64,9 @@ class PredictionsWriter:
             self._path.unlink()
 
     def write(self, frames: Sequence[FrameTargets], predictions: Sequence[FramePrediction]) -> None:
-        """Add frames, in any order."""
-        self._writer.write_table(_table(frames, predictions))
+        """Add frames, in any order; none, where a rank has fillers alone."""
+        if frames:
+            self._writer.write_table(_table(frames, predictions))
 
 
 def join_parts(path: Path | str, parts: int, metadata: Mapping[str, Any]) -> None:
