@@ -42,10 +42,3 @@ def test_two_ranks_equal_one_that_accumulates_more_and_a_killed_run_goes_on(envi
     for name, value in two["weights"].items():
         assert torch.equal(value, killed["weights"][name])
         torch.testing.assert_close(value, one["weights"][name])
-
-
-def test_the_recipe_stands_in_the_documents():
-    text = (FOLDER / "with_transformers.py").read_text()
-    assert len(text.splitlines()) <= 85
-    classes = text[text.index("class BlockTrainer") : text.index("def texts")].rstrip()
-    assert f"```python\n{classes}\n```" in (ROOT / "docs/huggingface.md").read_text()
