@@ -1,23 +1,22 @@
 """Initial weights: torchvision's ResNet, DETR trained on COCO, or a checkpoint of a run here.
 
-Parameter names tell the kind of file. A run's checkpoint gives all tensors whose names and shapes
-are the model's, so that a network trained on single frames (``model.temporal=none``) may start one
-with a memory. A ResNet gives only the backbone. DETR (arXiv 2005.12872) gives backbone, input
-projection and encoder, its decoder and queries for both branches, and its box head for person,
-object and union box. Its ``class_embed`` is left out: it predicts COCO's classes of single objects,
-while a query here describes a pair, and half of Action Genome's objects are not COCO's.
+Parameter names tell the kind of file. A run's checkpoint has this network's names, so that one
+trained on single frames (``model.temporal=none``) may start one with a memory. A ResNet gives only
+the backbone. DETR (arXiv 2005.12872) gives backbone, input projection and encoder, its decoder and
+queries for both branches, and its box head for person, object and union box. Its ``class_embed`` is
+left out: it predicts COCO's classes of single objects, while a query here describes a pair, and
+half of Action Genome's objects are not COCO's.
 """
 
 import re
 import sys
 from collections import Counter
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 import torchvision
-from torch import Tensor
+from torch import Tensor, nn
 
 from bload.errors import InputError
 from datasets.files import reading
@@ -36,37 +35,12 @@ DETR = {
 """Prefix of names here -> prefix in a file."""
 
 
-@dataclass
-class LoadReport:
-    """Report of `load_weights`; as text, a few lines."""
+def load_weights(model: DDS, path_or_url: str) -> str:
+    """Start `model` from a file; return a few lines on what was loaded and what was not.
 
-    source: str
-    kind: str
-    loaded: Counter[str] = field(default_factory=Counter)
-    """Part of the model -> number of tensors."""
-    unused: set[str] = field(default_factory=set)
-    """Unused parts of the file."""
-    initial: dict[str, str] = field(default_factory=dict)
-    """Part of the model that kept its initial values -> why."""
-
-    def __str__(self) -> str:
-        loaded = (f"{part} ({tensors})" for part, tensors in self.loaded.items())
-        initial = (f"{part} ({reason})" for part, reason in self.initial.items())
-        return (
-            f"weights of a {self.kind} from {self.source}: {self.loaded.total()} tensors\n"
-            f"  loaded: {', '.join(loaded)}\n"
-            f"  not used: {', '.join(sorted(self.unused)) or 'nothing'}\n"
-            f"  as they started: {', '.join(initial) or 'nothing'}"
-        )
-
-
-def load_weights(model: DDS, path_or_url: str) -> LoadReport:
-    """Start `model` from a file; report what was loaded and what was not.
-
-    A part, such as a layer, is loaded whole or not at all. From stacks of layers and from queries,
-    the first ones that both sides have are loaded. From DETR, a model with ``norm_first`` or
-    ``anchored``, unknown to DETR, takes only the backbone. A file does not show its number of
-    heads: DETR's have 8.
+    A tensor is loaded if the file has it in the same shape; of DETR's queries, the first ones that
+    both sides have. From DETR, a model with ``norm_first`` or ``anchored``, unknown to DETR, takes
+    only the backbone. A file does not show its number of heads: DETR's have 8.
 
     Args:
         path_or_url: a ``.pth`` file, a URL (kept in torch's hub folder), or one of `NAMED_WEIGHTS`,
@@ -82,37 +56,23 @@ def load_weights(model: DDS, path_or_url: str) -> LoadReport:
 def read_weights(path_or_url: str) -> dict[str, Tensor]:
     """Read the tensors of a file, without executing anything; raises as `load_weights`."""
     source = resolve_url(path_or_url)
-    is_url = "://" in source
-    if not is_url and not Path(source).is_file():
+    if "://" not in source and not Path(source).is_file():
         raise InputError(
             f"there is no file {source}; model.weights takes a file (a run's checkpoint once that "
             f"run is trained), a URL, {', '.join(NAMED_WEIGHTS)} or null; DETR's file is {DETR_URL}"
         )
-    with reading(source, "fetch the file again, and give its path as model.weights=FILE"):
-        if not is_url:
-            state = torch.load(source, map_location="cpu", weights_only=True)
+    with reading(source, "fetch it (wget URL), and give its path as model.weights=FILE"):
+        options: dict[str, Any] = {"map_location": "cpu", "weights_only": True}
+        if "://" in source:
+            options |= {"check_hash": re.search(r"-[a-f0-9]{8,}\.", source) is not None}
+            options |= {"progress": sys.stderr.isatty()}
+            state = torch.hub.load_state_dict_from_url(source, **options)
         else:
-            state = _fetch(source)
+            state = torch.load(source, **options)
     if isinstance(state, dict) and isinstance(state.get("model"), dict):
         state = state["model"]
     pairs = state.items() if isinstance(state, dict) else ()
     return {str(name): value for name, value in pairs if isinstance(value, Tensor)}
-
-
-def _fetch(url: str) -> Any:
-    try:
-        return torch.hub.load_state_dict_from_url(
-            url,
-            map_location="cpu",
-            progress=sys.stderr.isatty(),
-            check_hash=re.search(r"-[a-f0-9]{8,}\.", url) is not None,
-            weights_only=True,
-        )
-    except OSError as error:
-        raise InputError(
-            f"{url} cannot be fetched ({error}); fetch it on a machine with network "
-            f"(wget {url}), then give model.weights=FILE"
-        ) from error
 
 
 def resolve_url(path_or_url: str) -> str:
@@ -140,64 +100,52 @@ def noise_warning(backbone: str, rate: float) -> str:
 
 
 @torch.no_grad()
-def fill(model: DDS, state: dict[str, Tensor], source: str) -> LoadReport:
+def fill(model: DDS, state: dict[str, Tensor], source: str) -> str:
     """Copy tensors into the model; see `load_weights`."""
-    targets = model.state_dict()
+    kind, prefixes = "ResNet", RESNET
     if any(name.startswith("object_branch.") for name in state):
-        return _fill_from_checkpoint(targets, state, source)
-    is_detr = any(name.startswith(DETR["backbone."]) for name in state)
-    prefixes, kind = (DETR, "DETR") if is_detr else (RESNET, "ResNet")
-    difference = difference_from_detr(model) if is_detr else ""
-    report = LoadReport(source, kind)
+        kind, prefixes = "checkpoint", {"": ""}
+    elif any(name.startswith(DETR["backbone."]) for name in state):
+        kind, prefixes = "DETR", DETR
+        if isinstance(model.encoder.norm, nn.LayerNorm) or model.reference is not None:
+            kind = "DETR (its backbone alone, as it has neither norm_first nor anchored)"
+            prefixes = {"backbone.": DETR["backbone."]}
+    loaded: Counter[str] = Counter()
+    initial: dict[str, str] = {}
     # Frozen batch norm counts no batches.
     unused = {name for name in state if not name.endswith("num_batches_tracked")}
-    parts: dict[str, dict[str, str]] = {}
-    for name in targets:
-        parts.setdefault(part_name(name), {})[name] = file_name(name, prefixes)
-    check_backbone(set(parts["backbone"].values()), unused, prefixes["backbone."], source)
-    for part, places in parts.items():
-        if "" in places.values():
-            reason = "not in such a file"
-        elif difference and part != "backbone":
-            reason = difference
-        else:
-            reason = misfit(targets, state, places)
-        if reason and part == "backbone":
-            raise InputError(f"{source} does not fit the model's backbone: {reason}")
-        if reason:
-            report.initial[part] = reason
+    for name, target in model.state_dict().items():
+        place = name if kind == "checkpoint" else file_name(name, prefixes)
+        values = state.get(place, torch.empty(0))
+        rows = min(len(target), len(values)) if place == "query_embed.weight" else None
+        if target[:rows].shape != values[:rows].shape:
+            reason = f"{name} is {(*target.shape,)}, in the file {(*values.shape,)}"
+            reason = reason if place in state else f"the file has no {place or 'such part'}"
+            if name.startswith("backbone."):
+                raise _wrong_backbone(source, reason)
+            initial.setdefault(part_name(name), reason)
             continue
-        for name, place in places.items():
-            model_rows, file_rows = len(targets[name]), len(state[place])
-            rows = min(model_rows, file_rows)
-            targets[name][:rows].copy_(state[place][:rows])
-            if rows < model_rows:
-                report.initial[f"{part} {rows} to {model_rows - 1}"] = (
-                    f"the file has {rows} queries"
-                )
-        report.loaded[part.partition(".layers.")[0]] += len(places)
-        unused -= set(places.values())
-    report.unused |= {part_name(name) for name in unused}
-    return report
-
-
-def _fill_from_checkpoint(
-    targets: dict[str, Tensor], state: dict[str, Tensor], source: str
-) -> LoadReport:
-    """Copy tensors of equal name and shape; all of the backbone must match."""
-    report = LoadReport(
-        source, "checkpoint", unused={part_name(name) for name in state.keys() - targets}
+        target[:rows].copy_(values[:rows])
+        loaded[part_name(name).partition(".layers.")[0]] += 1
+        unused.discard(place)
+    for name in unused:
+        is_backbone = kind == "ResNet" and not name.startswith("fc.")
+        if is_backbone or name.startswith("backbone."):
+            raise _wrong_backbone(source, f"the model has no {name}")
+    reasons = (f"{part} ({reason})" for part, reason in initial.items())
+    return (
+        f"weights of a {kind} from {source}: {loaded.total()} tensors\n"
+        f"  loaded: {', '.join(f'{part} ({tensors})' for part, tensors in loaded.items())}\n"
+        f"  not used: {', '.join(sorted({*map(part_name, unused)})) or 'nothing'}\n"
+        f"  as they started: {', '.join(reasons) or 'nothing'}"
     )
-    for name, target in targets.items():
-        reason = misfit(targets, state, {name: name})
-        if reason and name.startswith("backbone."):
-            raise InputError(f"{source} does not fit the model's backbone: {reason}")
-        if reason:
-            report.initial.setdefault(part_name(name), reason)
-            continue
-        target.copy_(state[name])
-        report.loaded[part_name(name)] += 1
-    return report
+
+
+def _wrong_backbone(source: str, reason: str) -> InputError:
+    return InputError(
+        f"{source} does not fit the model's backbone: {reason}; give a ResNet of torchvision's, a "
+        "DETR checkpoint or a run's, and set model.backbone to its ResNet"
+    )
 
 
 def part_name(name: str) -> str:
@@ -212,35 +160,3 @@ def file_name(name: str, prefixes: dict[str, str]) -> str:
     name = re.sub(r"\.sublayer(\d)\.norm\.", r".norm\1.", name)
     prefix = next((candidate for candidate in prefixes if name.startswith(candidate)), None)
     return "" if prefix is None else prefixes[prefix] + name.removeprefix(prefix)
-
-
-def misfit(targets: dict[str, Tensor], state: dict[str, Tensor], places: dict[str, str]) -> str:
-    """Say why a part cannot be loaded; '' if it can."""
-    for name, place in places.items():
-        if place not in state:
-            return f"the file has no {place}"
-        model_shape, file_shape = tuple(targets[name].shape), tuple(state[place].shape)
-        first = 1 if place == "query_embed.weight" else 0  # any number of queries fits
-        if model_shape[first:] != file_shape[first:]:
-            return f"{name} is {model_shape}, in the file {file_shape}"
-    return ""
-
-
-def check_backbone(model_names: set[str], state: set[str], prefix: str, source: str) -> None:
-    """Raise `InputError` unless the file has the tensors of the model's ResNet, and no others."""
-    file_names = {name for name in state if name.startswith(prefix) and not name.startswith("fc.")}
-    if model_names != file_names:
-        raise InputError(
-            f"{source} does not fit the model's backbone: {min(model_names ^ file_names)} and "
-            f"{len(model_names ^ file_names) - 1} other tensors are in one of them alone; give a "
-            "ResNet of torchvision's or a DETR checkpoint and set model.backbone to its ResNet"
-        )
-
-
-def difference_from_detr(model: DDS) -> str:
-    """Say why DETR's transformer would compute something else in this model; '' if it would not."""
-    if any(getattr(module, "norm_first", False) for module in model.encoder.modules()):
-        return "DETR norms after each sub-layer, model.norm_first before"
-    if model.reference is not None:
-        return "DETR's queries have no anchors, model.anchored gives them some"
-    return ""
