@@ -15,7 +15,6 @@ from models.frames import Frames
 from models.position import NEAR_WAVES, sine_position
 from models.slots import ComputedSlots
 from models.temporal import build_temporal
-from models.temporal.layers import run_in_chunks
 from models.transformer import LayerSizes, SpatialDecoder
 
 
@@ -77,20 +76,13 @@ class Branch(nn.Module):
             frames: on the device.
             state: that of the temporal part after the slots before; None: every row begins anew.
         """
-        assert frames.orders is not None
         spatial = slots.scatter(spatial_LIND)
         temporal_input = spatial[-1]
         if self.extra is not None:
             extra_BTD = self.extra(frames.extra_BT)
             temporal_input = temporal_input + extra_BTD[:, :, None].to(temporal_input.dtype)
-        temporal, state = run_in_chunks(
-            self.temporal,
-            temporal_input,
-            self.query_embed.weight,
-            frames.start_BT,
-            frames.orders,
-            slots,
-            state,
+        temporal, state = self.temporal(
+            temporal_input, self.query_embed.weight, frames.start_BT, state, slots, frames.orders
         )
         return torch.cat((spatial, temporal)), state
 

@@ -177,11 +177,13 @@ class DDS(nn.Module):
         """Predict from embeddings ``(L, B, T, N, D)`` in the precision of the parameters."""
         precision = self.relation.weight.dtype
         objects, relations = objects.to(precision), relations.to(precision)
-        person, dense = None, None
+        memory_ISD, person, dense = tokens.memory_ISD.to(precision), None, None
         if self.person_place is not None:
-            person = take_home(self.locate_persons(tokens)[None])[0]
+            place_I14 = self.person_place(memory_ISD, tokens.centres, tokens.inside_IS)
+            person = take_home(place_I14[None])[0]
         if self.dense is not None and self.training:
-            dense = slots.scatter(take_home(self.dense_logits(tokens)[None]))[0]
+            logits_IHWE = self.dense(memory_ISD.unflatten(1, tokens.grid))
+            dense = slots.scatter(take_home(logits_IHWE[None]))[0]
 
         def head(module: nn.Module, embeddings_LBTND: Tensor, *reference: Any) -> Tensor:
             embeddings_LIND = slots.gather(embeddings_LBTND.movedim(0, 2)).movedim(1, 0)
@@ -195,18 +197,6 @@ class DDS(nn.Module):
             relation_logits_LBTNR=head(self.relation, relations),
             dense_logits_BTHWE=dense,
         )
-
-    def locate_persons(self, tokens: Tokens) -> Tensor:
-        """Return the persons' places ``(I, 1, 4)``, see `models.anchors.PersonPlace`."""
-        assert self.person_place is not None
-        memory_ISD = tokens.memory_ISD.to(self.relation.weight.dtype)
-        return self.person_place(memory_ISD, tokens.centres, tokens.inside_IS)
-
-    def dense_logits(self, tokens: Tokens) -> Tensor:
-        """Return the logits of every token, ``(I, H, W, E)``, see `models.dense`."""
-        assert self.dense is not None
-        memory_ISD = tokens.memory_ISD.to(self.relation.weight.dtype)
-        return self.dense(memory_ISD.unflatten(1, tokens.grid))
 
     def build_tokens(self, memory_IHWD: Tensor, extent_I2: Tensor | None = None) -> Tokens:
         """Return encoded frames with their places in the picture."""

@@ -92,8 +92,8 @@ class DDSLayer(MemorylessLayer):
         query_position_ND: Tensor,
         start_BT: Tensor,
         state: Any,
-        slots: ComputedSlots | None = None,
-        order: WalkOrder | None = None,
+        slots: ComputedSlots,
+        order: WalkOrder,
     ) -> tuple[Tensor, Any]:
         """Embeddings ``(B, T, N, D)`` -> outputs ``(B, T, N, D)`` and the last memory."""
         present = self.encode_present(embeddings_BTND, query_position_ND, slots)
@@ -118,5 +118,5 @@ class DDSLayer(MemorylessLayer):
                 weight=torch.cat((weight_kv, self.memory_gate.weight)),
                 bias=F.pad(bias_kv, (0, width)) + F.pad(position_ND, (0, 2 * width)),
             )
-            memory, state = walk(recurrence, inputs, start_BT, state, order or "segments")
+            memory, state = walk(recurrence, inputs, start_BT, state, order)
             return present + self.readout(memory), state

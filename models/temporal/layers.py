@@ -23,9 +23,9 @@ class TemporalStack(nn.Module):
 
     A layer is called as ``layer(embeddings_BTND, query_position_ND, start_BT, state, slots,
     order)`` and returns its outputs ``(B, T, N, D)`` and its state after the last slot. Each layer
-    does all slots before the next one begins. `slots` are those that need outputs, None for all;
-    outputs in other slots are ignored. `order` is the `bload.walk` order of `start_BT`. `sizes` are
-    as in `models.dds.DDS`.
+    does all slots before the next one begins. `slots` are those that need outputs; outputs in other
+    slots are ignored. `order` is the `bload.walk` order of `start_BT`. `sizes` are as in
+    `models.dds.DDS`.
     """
 
     def __init__(
@@ -42,54 +42,33 @@ class TemporalStack(nn.Module):
         start_BT: Tensor,
         state: list[Any] | None = None,
         slots: ComputedSlots | None = None,
-        order: WalkOrder | None = None,
+        orders: Sequence[WalkOrder] | None = None,
     ) -> tuple[Tensor, list[Any]]:
-        """Return the outputs of all layers ``(L, B, T, N, D)`` and the state of each.
+        """Return the outputs of all layers ``(L, B, T, N, D)`` and the state of each, detached.
 
-        `state` is what an earlier call returned, to continue inside a video; None starts anew.
+        With the orders of several chunks of slots, from `walk_orders`, the values are those of the
+        whole block: states pass from chunk to chunk, gradients do not (truncated back-propagation
+        through time).
+
+        Args:
+            state: what an earlier call returned, to continue inside a video; None starts anew.
+            slots: those that need outputs; None: all.
+            orders: None: one of the whole block.
         """
-        order = order or WalkOrder.of(start_BT)
-        outputs_L, states = [], []
-        for index, layer in enumerate(self.layers):
-            layer_state = None if state is None else state[index]
-            embeddings_BTND, new_state = layer(
-                embeddings_BTND, query_position_ND, start_BT, layer_state, slots, order
-            )
-            outputs_L.append(embeddings_BTND)
-            states.append(new_state)
-        return self.norm(torch.stack(outputs_L)), states
-
-
-def run_in_chunks(
-    part: Callable[..., tuple[Tensor, Any]],
-    embeddings_BTND: Tensor,
-    query_position_ND: Tensor,
-    start_BT: Tensor,
-    orders: Sequence[WalkOrder],
-    slots: ComputedSlots,
-    state: Any = None,
-) -> tuple[Tensor, Any]:
-    """Run a temporal part a chunk of slots at a time; return its outputs ``(L, B, T, N, D)``.
-
-    The values are those of the whole block: the state passes from chunk to chunk, its gradient does
-    not (truncated back-propagation through time). Also return the state after the last slot,
-    without gradient; `state` is that of the slots before. `orders` are those of `walk_orders`.
-    """
-    outputs, first = [], 0
-    for order in orders:
-        chunk = slice(first, first + order.slots)
-        output, state = part(
-            embeddings_BTND[:, chunk],
-            query_position_ND,
-            start_BT[:, chunk],
-            state,
-            slots.chunk(first, order.slots),
-            order,
-        )
-        state = tree_map_only(Tensor, Tensor.detach, state)
-        outputs.append(output)
-        first += order.slots
-    return outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=2), state
+        slots = slots or ComputedSlots((start_BT.shape[0], start_BT.shape[1]))
+        state, outputs, first = state or [None] * len(self.layers), [], 0
+        for order in orders or walk_orders(start_BT, None):
+            chunk, chunk_slots = slice(first, first + order.slots), slots.chunk(first, order.slots)
+            tokens, start = embeddings_BTND[:, chunk], start_BT[:, chunk]
+            outputs_L, states = [], []
+            for layer, old in zip(self.layers, state, strict=True):
+                tokens, new = layer(tokens, query_position_ND, start, old, chunk_slots, order)
+                outputs_L.append(tokens)
+                states.append(new)
+            state = tree_map_only(Tensor, Tensor.detach, states)
+            outputs.append(self.norm(torch.stack(outputs_L)))
+            first += order.slots
+        return outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=2), state
 
 
 def walk_orders(start_BT: Tensor, slots: int | None) -> list[WalkOrder]:
@@ -116,10 +95,9 @@ class MemorylessLayer(nn.Module):
         self.frame = EncoderLayer(**sizes)
 
     def encode_present(
-        self, embeddings_BTND: Tensor, query_position_ND: Tensor, slots: ComputedSlots | None = None
+        self, embeddings_BTND: Tensor, query_position_ND: Tensor, slots: ComputedSlots
     ) -> Tensor:
         """Compute embeddings of the present frames by themselves, ``(B, T, N, D)``."""
-        slots = slots or ComputedSlots((embeddings_BTND.shape[0], embeddings_BTND.shape[1]))
         frames_IND = self.frame(slots.gather(embeddings_BTND), query_position_ND)
         return slots.scatter(frames_IND[None])[0]
 
@@ -129,8 +107,8 @@ class MemorylessLayer(nn.Module):
         query_position_ND: Tensor,
         start_BT: Tensor,
         state: Any,
-        slots: ComputedSlots | None = None,
-        order: WalkOrder | None = None,
+        slots: ComputedSlots,
+        order: WalkOrder,
     ) -> tuple[Tensor, Any]:
         """Return outputs ``(B, T, N, D)`` and the state after the last slot (here None)."""
         return self.encode_present(embeddings_BTND, query_position_ND, slots), None
@@ -158,8 +136,8 @@ class MemoryLayer(MemorylessLayer):
         query_position_ND: Tensor,
         start_BT: Tensor,
         state: Any,
-        slots: ComputedSlots | None = None,
-        order: WalkOrder | None = None,
+        slots: ComputedSlots,
+        order: WalkOrder,
     ) -> tuple[Tensor, Any]:
         present_BTND = self.encode_present(embeddings_BTND, query_position_ND, slots)
         read_BTND = self.sublayer.prepare(present_BTND)

@@ -56,9 +56,9 @@ def tiny(**changes: int | float | bool | str) -> DDS:
     """A small network in float64 with the given changes; the same for the same changes."""
     torch.manual_seed(0)
     model = build_model(replace(SMALL, **changes)).double()
-    # Memories and gaps are silent before training; here they speak, or none would be heard.
+    # Memories, starts and gaps are silent before training; here they speak, or none would be heard.
     for name, parameter in model.named_parameters():
-        if "readout" in name or ".extra." in name:
+        if "readout" in name or ".extra." in name or name.endswith(".start"):
             nn.init.normal_(parameter, std=0.3)
     return model
 

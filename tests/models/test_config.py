@@ -1,10 +1,8 @@
-"""What is built from the configs of networks and losses."""
+"""What is built from the config of a network."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 from models import build_model
-from models.config import LossConfig, ModelConfig, network_keys
-from models.criterion import Criterion
 from tests.models.conftest import SMALL
 
 
@@ -22,15 +20,3 @@ def test_a_network_is_built_from_every_key_that_is_computed():
     assert "GRU" in type(branch.temporal.layers[0].memory).__name__
     assert not layer.sublayer1.norm_first
     assert None not in (model.reference, model.dense, branch.extra, branch.windows)
-
-
-def test_only_how_a_network_begins_and_what_it_keeps_is_not_computed():
-    keys = {key.name: key.metadata.get("defining", True) for key in fields(ModelConfig)}
-    others = {"weights", "recompute", "skip_padding"}
-    assert keys.keys() - {*network_keys()} == others
-    assert [key for key, defining in keys.items() if not defining] == ["recompute"]
-
-
-def test_losses_are_built_from_their_config():
-    criterion = Criterion(**vars(LossConfig(relation_weight=2.0, match_boxes="sum")))
-    assert (criterion.relation_weight, criterion.match_boxes) == (2.0, "sum")

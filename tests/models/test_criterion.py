@@ -10,7 +10,6 @@ import torch
 from torchvision.ops import box_convert, generalized_box_iou
 
 from bload.errors import InputError
-from experiments.benchmarks.step import CallCounter
 from models.criterion import Criterion, loss_divisors, select_valid
 from models.frames import Frames
 from models.matcher import match
@@ -133,17 +132,3 @@ def test_missing_targets_are_reported_with_both_numbers(case):
     targets = to_tensors(annotations[:-1])
     with pytest.raises(InputError, match=r"5 frames .* 4 targets"):
         Criterion()(outputs, targets, valid, loss_divisors(targets.objects, QUERIES))
-
-
-def calls(layers: int, frames: int) -> int:
-    outputs = random_outputs(3, layers, 1, frames, QUERIES)
-    valid = torch.ones(1, frames, dtype=torch.bool)
-    targets = to_tensors(annotate(4, frames, most=6))
-    with CallCounter() as made:
-        divisors = loss_divisors(targets.objects, QUERIES)
-        Criterion()(outputs, targets, valid, divisors)["loss"].backward()
-    return made.calls.total()
-
-
-def test_losses_take_one_set_of_calls_for_all_layers_and_frames():
-    assert calls(2, 2) == calls(6, 30) <= 330

@@ -3,9 +3,8 @@
 import torch
 
 from models.dense import dense_loss
-from models.frames import Frames
 from models.targets import to_tensors
-from tests.models.conftest import annotate, tiny
+from tests.models.conftest import annotate
 
 
 def literal_loss(logits_FHWE, frames: list) -> float:
@@ -61,10 +60,3 @@ def test_dense_loss_is_its_definition_on_the_tokens_of_each_picture():
         assert gradient[:rows, :columns, 0].all()
         assert not gradient[rows:].any()
         assert not gradient[:, columns:].any()
-
-
-def test_only_training_has_the_dense_task():
-    model = tiny(dense=True)
-    frames, start = torch.zeros(1, 2, 3, 32, 32, dtype=torch.uint8), torch.ones(1, 2, dtype=bool)
-    assert model(Frames(frames, start)).dense_logits_BTHWE.shape == (1, 2, 4, 4, 37 + 26)
-    assert model.eval()(Frames(frames, start)).dense_logits_BTHWE is None

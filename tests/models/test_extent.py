@@ -6,7 +6,7 @@ B blocks, T slots, I pictures, S tokens. A canvas has 32 pixels a side, a token 
 import pytest
 import torch
 
-from models.extent import ENDS, cell_points, cells_inside
+from models.extent import cells_inside
 from models.frames import Frames
 from tests.models.conftest import SIDE, gradients, loss_of, tiny
 
@@ -95,16 +95,3 @@ def test_a_float32_extent_loses_no_pixel_and_no_token():
         too_many = cells_inside(extent_I2, 1, int(tokens[-1])).sum((1, 2)) - tokens
         # Tokens share a canvas evenly, so on 1,333 pixels they are 31.7 wide, not 32.
         assert too_many.unique().tolist() == ([0] if side % 32 == 0 else [0, 1])
-
-
-def test_points_are_shares_of_the_picture():
-    extent_I2 = torch.tensor([[0.5, 1.0], [0.625, 0.25]])
-    like = torch.zeros(1)
-    x, y = cell_points(4, 4, like, extent_I2).view(2, 4, 4, 2).unbind(-1)
-    torch.testing.assert_close(x[0, 0], torch.tensor([0.25, 0.75, 1, 1]))
-    torch.testing.assert_close(y[0, :, 0], torch.tensor([0.125, 0.375, 0.625, 0.875]))
-    # Half of the third token is in the picture: from 2 / 2.5 to its end.
-    torch.testing.assert_close(x[1, 0], torch.tensor([0.2, 0.6, 0.9, 1]))
-    torch.testing.assert_close(y[1, :, 0], torch.tensor([0.5, 1, 1, 1]))
-    ends = cell_points(4, 4, like, extent_I2, ENDS).view(2, 4, 4, 2)
-    torch.testing.assert_close(ends[1, 0, :, 0], torch.tensor([0.4, 0.8, 1, 1]))

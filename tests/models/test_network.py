@@ -5,10 +5,8 @@ import torch
 from torch import nn
 
 from bload.errors import InputError
-from models.anchors import Windows
 from models.criterion import Criterion, loss_divisors
 from models.dds import DDS
-from models.extent import cell_points
 from models.frames import Frames
 from models.position import spread_points
 from models.targets import to_tensors
@@ -97,18 +95,6 @@ def test_anchored_boxes_begin_at_their_anchors():
     for boxes in (outputs.object_boxes_LBTN4, outputs.union_boxes_LBTN4):
         points = spread_points(16).double().expand_as(boxes[..., :2])
         torch.testing.assert_close(boxes[..., :2], points, rtol=1e-5, atol=1e-6)
-
-
-def test_windows_of_all_heads_but_the_first_fall_off_around_their_points():
-    windows = Windows(queries=16, heads=4)
-    bias_HNS = windows(cell_points(4, 4, reference=torch.zeros(1)))[0]
-    assert not bias_HNS[0].any()
-    for head in bias_HNS[1:]:
-        torch.testing.assert_close(head.argmax(1), torch.arange(16))
-        torch.testing.assert_close(head.amax(1), torch.zeros(16))
-    # One standard deviation away a score is less by 1/2.
-    away = torch.tensor([[0.125 + 1 / 12, 0.125]])
-    torch.testing.assert_close(windows(away)[0, -1, 0], torch.tensor([-0.5]))
 
 
 @pytest.mark.parametrize(

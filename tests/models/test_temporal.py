@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from bload.batch.walk_order import WalkOrder
 from models.temporal import TEMPORAL_PARTS
 from models.temporal.gru import GRUMemory
 from models.temporal.layers import gate_bias
@@ -39,10 +40,8 @@ def test_a_stream_in_chunks_equals_its_block(temporal, norm_first):
     # Starts in mid-chunk, on the border of chunks, a row that begins in mid-video, and padding.
     start = starts(11, (0, 5), (0, 3, 4, 9), ())
     whole, _ = part(embeddings, position, start)
-    weights = draw(*whole.shape)
-    (whole * weights).sum().backward()
+    (whole * draw(*whole.shape)).sum().backward()
     assert all(parameter.grad.any() for parameter in part.parameters())
-    wanted = gradients(part)
     for chunks in ((1,) * 11, (3, 1, 5, 2)):
         outputs, state, slot = [], None, 0
         for chunk in chunks:
@@ -50,10 +49,7 @@ def test_a_stream_in_chunks_equals_its_block(temporal, norm_first):
             output, state = part(embeddings[:, inside], position, start[:, inside], state)
             outputs.append(output)
             slot += chunk
-        streamed = torch.cat(outputs, dim=2)
-        assert (streamed - whole).abs().max() < 1e-12
-        (streamed * weights).sum().backward()
-        torch.testing.assert_close(gradients(part), wanted, rtol=1e-8, atol=1e-11)
+        assert (torch.cat(outputs, dim=2) - whole).abs().max() < 1e-12
 
 
 @pytest.mark.parametrize("temporal", TEMPORAL_PARTS)
@@ -88,29 +84,18 @@ def test_gru_is_pytorchs_with_the_same_parameters():
     torch.testing.assert_close(state, ours[:, -1])
 
 
-def test_the_learned_start_of_scan_acts_inside_a_block_as_at_its_beginning():
-    torch.manual_seed(0)
-    memory = ScanMemory(8, heads=1).double()
-    nn.init.normal_(memory.start)
-    read = draw(1, 3, 2, 8).repeat(1, 3, 1, 1)
-    block, _ = memory(read, starts(9, (0, 3, 6)), None)
-    for first in (3, 6):
-        torch.testing.assert_close(block[:, first : first + 3], block[:, :3], rtol=0, atol=1e-14)
-    memory.start.data.zero_()
-    assert (memory(read, starts(9, (0, 3, 6)), None)[0] - block).abs().max() > 1e-3
-
-
 def test_a_query_of_dds_attends_to_memories_by_its_own_position():
     layer = part_of("dds").layers[0]
-    layer.encode_present = lambda embeddings, *_: (
-        embeddings
-    )  # else positions would be in these already
+    # Else positions would be in these already.
+    layer.encode_present = lambda embeddings, *_: embeddings
     nn.init.normal_(layer.memory_attn.in_proj_weight)
     nn.init.constant_(layer.present_gate.bias, 100)  # else a query would know its own memory
     embeddings, position = draw(1, 2, 2, 16), draw(2, 16)
     embeddings[:, 1] = embeddings[:, 1, :1]
     for position_ND, alike in ((position, False), (position[:1].expand(2, -1), True)):
-        one, other = layer(embeddings, position_ND, starts(2, (0,)), None)[0][0, 1]
+        start = starts(2, (0,))
+        order = WalkOrder.of(start)
+        one, other = layer(embeddings, position_ND, start, None, None, order)[0][0, 1]
         changed = (one - other).abs().max()
         assert changed < 1e-12 if alike else changed > 1e-3
 
