@@ -79,6 +79,7 @@ class Branch(nn.Module):
         spatial = slots.scatter(spatial_LIND)
         temporal_input = spatial[-1]
         if self.extra is not None:
+            assert frames.extra_BT is not None, "the network reads a number per frame"
             extra_BTD = self.extra(frames.extra_BT)
             temporal_input = temporal_input + extra_BTD[:, :, None].to(temporal_input.dtype)
         temporal, state = self.temporal(

@@ -28,8 +28,6 @@ from models.frames import Frames
 from models.recompute import CHUNK
 from models.temporal.layers import walk_orders
 
-OTHER = "other"
-"""Key for FLOPs of no named part."""
 GIB = 2**30
 
 
@@ -113,7 +111,7 @@ def forward_flops(model: nn.Module, frames: Frames) -> dict[str, int]:
         model(frames)
     counts, name = counter.get_flop_counts(), type(model).__name__
     flops = {part: sum(counts[f"{name}.{part}"].values()) for part, _ in model.named_children()}
-    return flops | {OTHER: counter.get_total_flops() - sum(flops.values())}
+    return flops | {"other": counter.get_total_flops() - sum(flops.values())}
 
 
 def count_saved_bytes(model: nn.Module, compute: Callable[[], object]) -> int:
@@ -139,17 +137,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m models.cost", description="Parameters, FLOPs and memory of a network."
     )
-    parser.add_argument("model", help="name of a file in configs/model/")
+    folder = Path(__file__).parents[1] / "configs" / "model"
+    parser.add_argument("model", choices=sorted(path.stem for path in folder.glob("*.yaml")))
     parser.add_argument("--frame-size", type=int, nargs=2, default=(64, 64), metavar=("H", "W"))
     parser.add_argument("--frames", type=int, default=94, help="of a rank's step; default 94")
     parser.add_argument("--slots", type=int, default=94, help="of a block; default 94")
     parser.add_argument("--precision", choices=("float32", "bf16"), default="float32")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     args = parser.parse_args(arguments)
-    path = Path(__file__).parents[1] / "configs" / "model" / f"{args.model}.yaml"
-    if not path.is_file():
-        parser.error(f"there is no {path}; its folder has those that there are")
-    cfg = ModelConfig(**yaml.safe_load(path.read_text()))
+    cfg = ModelConfig(**yaml.safe_load((folder / f"{args.model}.yaml").read_text()))
     precision = torch.autocast(args.device, torch.bfloat16, enabled=args.precision == "bf16")
     size, slots = (args.frame_size[0], args.frame_size[1]), min(args.slots, args.frames)
     shape_BT = round(args.frames / slots), slots

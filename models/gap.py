@@ -7,7 +7,6 @@ import torch
 from torch import Tensor, nn
 
 from bload import Batch
-from bload.errors import InputError
 
 WAVES = 16
 SLOWEST, FASTEST = 0.3, 8.0
@@ -43,12 +42,7 @@ class GapEmbedding(nn.Module):
         nn.init.zeros_(self.linear.weight)
         nn.init.zeros_(self.linear.bias)
 
-    def forward(self, gap_BT: Tensor | None) -> Tensor:
+    def forward(self, gap_BT: Tensor) -> Tensor:
         """Gaps in frames of the native rate, 0 on a video's first frame -> ``(B, T, D)``."""
-        if gap_BT is None:
-            raise InputError(
-                "model.time=gap needs the gaps of the frames, which are missing; give them as "
-                "extra_BT, or train a network with model.time=none"
-            )
         angle_BTW = gap_BT.to(self.speeds_W.dtype).log1p()[..., None] * self.speeds_W
         return self.linear(torch.cat((angle_BTW.sin(), angle_BTW.cos()), dim=-1))

@@ -55,7 +55,10 @@ def load_weights(model: DDS, path_or_url: str) -> str:
 
 def read_weights(path_or_url: str) -> dict[str, Tensor]:
     """Read the tensors of a file, without executing anything; raises as `load_weights`."""
-    source = resolve_url(path_or_url)
+    source = path_or_url
+    if source in NAMED_WEIGHTS:
+        is_detr = source == "detr"
+        source = DETR_URL if is_detr else torchvision.models.get_model_weights(source).DEFAULT.url
     if "://" not in source and not Path(source).is_file():
         raise InputError(
             f"there is no file {source}; model.weights takes a file (a run's checkpoint once that "
@@ -73,15 +76,6 @@ def read_weights(path_or_url: str) -> dict[str, Tensor]:
         state = state["model"]
     pairs = state.items() if isinstance(state, dict) else ()
     return {str(name): value for name, value in pairs if isinstance(value, Tensor)}
-
-
-def resolve_url(path_or_url: str) -> str:
-    """Return the URL of one of `NAMED_WEIGHTS`; a file or a URL stays as it is."""
-    if path_or_url == "detr":
-        return DETR_URL
-    if path_or_url in NAMED_WEIGHTS:
-        return torchvision.models.get_model_weights(path_or_url).DEFAULT.url
-    return path_or_url
 
 
 def noise_warning(backbone: str, rate: float) -> str:

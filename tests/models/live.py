@@ -43,5 +43,6 @@ class Live(TorchDispatchMode):
 def peak_bytes(model: nn.Module, frames: Frames) -> int:
     """Most bytes that a forward and a backward pass hold at once, the new gradients among them."""
     with Live() as live:
-        sum(value.sum() for value in tensors(model(frames)).values()).backward()
+        outputs = tensors(model(frames))
+        sum(value.sum() for value in outputs.values()).backward()
     return live.peak

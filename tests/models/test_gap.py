@@ -9,22 +9,14 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from bload.errors import InputError
-from models.frames import Frames
 from models.gap import GapEmbedding
 from models.temporal import build_temporal
-from tests.models.conftest import pack, tiny
 
 SLOTS = 9
 LONGEST = 100
 PASSED = 60
 CHANCE_G = 1 / np.arange(1, LONGEST + 1) / (1 / np.arange(1, LONGEST + 1)).sum()
 """Of the gaps from 1 to `LONGEST` frames: as many from 1 to 10 as from 10 to 100."""
-
-
-def test_a_network_of_gaps_refuses_to_run_without_them(videos):
-    with pytest.raises(InputError, match=r"model\.time=gap .* extra_BT"):
-        tiny(time="gap")(Frames(*pack(videos, ((0, 1, 2), (3,)), SLOTS)))
 
 
 def draw_events(sequences: int, rng: np.random.Generator):
