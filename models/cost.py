@@ -8,14 +8,12 @@ memory and the time of real passes.
 """
 
 import argparse
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 import yaml
-from tabulate import tabulate
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd.graph import saved_tensors_hooks
@@ -33,10 +31,10 @@ GIB = 2**30
 
 @dataclass(frozen=True)
 class NetworkCost:
-    """Cost of one network at one frame size. Parts are the network's children, by name."""
+    """Cost of one network at one frame size."""
 
-    parameters: dict[str, int]
-    flops: dict[str, float]
+    parameters: int
+    flops: float
     """Per frame of a forward pass; a multiply-add counts as two."""
     frames: int
     """Of the step that was measured."""
@@ -55,7 +53,7 @@ class NetworkCost:
         """
         recomputed, each = round(share * self.frames), self.recomputable_bytes / self.frames
         kept = max(self.saved_bytes - recomputed * each, min(recomputed, CHUNK) * each)
-        return 4 * 4 * sum(self.parameters.values()) + kept
+        return 4 * 4 * self.parameters + kept
 
     def least_share(self, room: float) -> float:
         """Return the least share of the pictures to recompute for the step to fit into `room`.
@@ -88,30 +86,24 @@ def measure_cost(
             extra_BT = torch.empty(shape_BT)
         model.recomputed = 0.0
         frames = Frames(pixels, start_BT, None, None, extra_BT, orders)
-        flops = forward_flops(model, frames)
+        flops = count_flops(lambda: model(frames))
         with precision:
             saved = count_saved_bytes(model, lambda: model(frames))
             recomputable = count_saved_bytes(model, lambda: model.encode(pixels.flatten(0, 1)))
-    parameters: Counter[str] = Counter()
-    for name, parameter in model.named_parameters():
-        parameters[name.split(".")[0]] += parameter.numel()
-    count = start_BT.numel()
-    per_frame = {part: total / count for part, total in flops.items()}
-    return NetworkCost(parameters, per_frame, count, saved, recomputable)
+    parameters, count = sum(p.numel() for p in model.parameters()), start_BT.numel()
+    return NetworkCost(parameters, flops / count, count, saved, recomputable)
 
 
 @torch.no_grad()
-def forward_flops(model: nn.Module, frames: Frames) -> dict[str, int]:
-    """Count the FLOPs of a forward pass by part; a multiply-add counts as two.
+def count_flops(compute: Callable[[], object]) -> int:
+    """Count the FLOPs of a computation; a multiply-add counts as two.
 
     As in PyTorch's counter, these are matrix products, convolutions and attention; the rest is next
     to nothing.
     """
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
-        model(frames)
-    counts, name = counter.get_flop_counts(), type(model).__name__
-    flops = {part: sum(counts[f"{name}.{part}"].values()) for part, _ in model.named_children()}
-    return flops | {"other": counter.get_total_flops() - sum(flops.values())}
+        compute()
+    return counter.get_total_flops()
 
 
 def count_saved_bytes(model: nn.Module, compute: Callable[[], object]) -> int:
@@ -150,17 +142,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     size, slots = (args.frame_size[0], args.frame_size[1]), min(args.slots, args.frames)
     shape_BT = round(args.frames / slots), slots
     cost = measure_cost(cfg, size, shape_BT, precision, torch.device(args.device))
-    rows = [(part, cost.parameters.get(part, 0), n / 1e9) for part, n in cost.flops.items()]
-    rows.append(("total", sum(cost.parameters.values()), sum(cost.flops.values()) / 1e9))
-    head = ("part", "parameters", "GFLOP per frame")
-    print(tabulate(rows, head, "plain", floatfmt=("", "", ",.3f"), intfmt=","))
     whole, least = (cost.step_bytes(share) / GIB for share in (0, 1))
     print(
-        "\nGFLOP: a forward pass, a multiply-add counts as two; the backward pass takes twice as "
-        f"many more.\nA step of {cost.frames} frames of {size[0]} x {size[1]} in {args.precision}, "
-        f"in blocks of {slots}, takes {whole:.2f} GiB, or {least:.2f} with "
-        "model.recompute=backbone (weights, gradients, AdamW, activations; temporaries and losses "
-        "come on top)."
+        f"{args.model}: {cost.parameters:,} parameters; {cost.flops / 1e9:.3f} GFLOP a frame in a "
+        "forward pass (a multiply-add counts as two), about twice as many more in a backward pass\n"
+        f"a step of {cost.frames} frames of {size[0]} x {size[1]} in {args.precision}, in blocks "
+        f"of {slots}: {whole:.2f} GiB, or {least:.2f} with model.recompute=backbone (weights, "
+        "gradients, AdamW, activations; temporaries and losses come on top)"
     )
 
 

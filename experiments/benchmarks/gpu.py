@@ -86,7 +86,7 @@ def measure(toy: bool) -> Iterator[Row]:
         seconds = fmean(contender.take_steps(1 if toy else 40).seconds)
         account, peak = contender.loader.account, peak_memory_mib(device) / 2**10
         rates[loader, temporal] = account.frames / account.steps / seconds
-        flops = 3 * sum(cost.flops.values()) * account.processed / account.steps / seconds
+        flops = 3 * cost.flops * account.processed / account.steps / seconds
         row = {"table": "loaders", "loader": loader, "frames/s": rates[loader, temporal]}
         row |= {"share of peak, %": 100 * flops / (1e12 * (peak_teraflops or product)), "GiB": peak}
         row |= {"steps": account.steps, "padded": account.padding, "deleted": account.deleted}

@@ -85,21 +85,6 @@ def test_detrs_weights_compute_here_what_they_compute_in_detr(detr, detr_file):
     assert (blind.object_boxes_LBTN4[:2, 0] - boxes_wanted).abs().max() > 1e-3
 
 
-def test_a_resnet_computes_here_what_it_computes_in_torchvision(tmp_path):
-    resnet = torchvision.models.resnet18(weights=None)
-    randomise(resnet)
-    torch.save(resnet.state_dict(), tmp_path / "resnet18.pth")
-    model = small()
-    before = starting(model)
-    report = load_weights(model, str(tmp_path / "resnet18.pth"))
-    features = nn.Sequential(*list(resnet.double().eval().children())[:-2])
-    pictures = torch.randn(2, 3, 64, 64, dtype=torch.float64)
-    torch.testing.assert_close(model.backbone(pictures), features(pictures))
-    for name, tensor in model.state_dict().items():
-        assert name.startswith("backbone.") or torch.equal(tensor, before[name])
-    assert "  not used: fc\n" in report
-
-
 @torch.no_grad()
 def test_a_network_of_frames_starts_one_with_a_memory(tmp_path):
     frames, memory = small(temporal="none").eval(), small(temporal="dds", queries=5).eval()

@@ -29,7 +29,7 @@ def job(config, monkeypatch):
         asked = cfg.temporal, frame_size, shape_BT[1], device.type
         assert asked == (job.model.temporal, tuple(job.dataset.frame_size), 4, "cpu")
         frames = shape_BT[0] * shape_BT[1]
-        return NetworkCost({}, {}, frames, frames * MIB, frames * MIB)
+        return NetworkCost(0, 0, frames, frames * MIB, frames * MIB)
 
     monkeypatch.setattr(recompute, "measure_cost", measure)
     monkeypatch.setattr(recompute, "free_memory", lambda _: 100 * MIB)
