@@ -25,8 +25,6 @@ ROOTS = "data/synthetic-{train_videos}-{test_videos}-{validation_videos}-{final_
 ROOTS += "-{image_size}px-s{seed}"
 HEADS = {
     "empty": "padded",
-    "memory": "temporal part",
-    "of the first": "relative to `dds`",
     "of one rank, same work each": "weak scaling",
     "of one rank, same work in all": "strong scaling",
     "of the ranks, %": "efficiency, %",

@@ -1,7 +1,7 @@
 """Measure what the library costs, and write the tables of docs/.
 
-    python -m experiments.benchmarks                 # two idle cores, 16 minutes
-    python -m experiments.benchmarks packing step    # some of them
+    python -m experiments.benchmarks                 # two idle cores, less than 25 minutes
+    python -m experiments.benchmarks packing scaling # some of them
     python -m experiments.benchmarks --tables        # the tables of what was measured before
     python -m experiments.benchmarks --stale         # tables whose code has changed since
     python -m experiments.benchmarks --quick         # a trial of a minute, written to runs/
@@ -24,7 +24,7 @@ import torch
 from experiments.benchmarks import CSV, format_tables
 from experiments.study import ROOT, exit_on_input_error, make_parser, publish, read_rows, write_rows
 
-NAMES = ("packing", "loading", "step", "evaluation", "scaling")
+NAMES = ("packing", "loading", "scaling")
 ALL = (*NAMES, "gpu", "trainer", "chunks")
 
 
