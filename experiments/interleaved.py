@@ -11,10 +11,12 @@ from statistics import median
 from typing import Any
 
 import torch
+from omegaconf import OmegaConf
 
 from bload import InputError
 from experiments.study import Options
 from training.build import open_training
+from training.compose import compose_job
 from training.config import CONFIGS, TIMEOUT, TrainJob
 from training.data import open_data
 from training.figures import imbalance
@@ -34,10 +36,6 @@ def turn_options(share: float, rounds: int) -> Options:
 
 def sweep_jobs(experiment: str, overrides: Sequence[str]) -> list[TrainJob]:
     """Return the jobs of ``train.py experiment=...``, without data workers."""
-    from omegaconf import OmegaConf  # here, as the GPU benchmark has no Hydra
-
-    from training.compose import compose_job
-
     file = OmegaConf.load(CONFIGS / "experiment" / f"{experiment}.yaml")
     varied = {key: str(values) for key, values in file.hydra.sweeper.params.items()}
     fixed = dict(override.partition("=")[::2] for override in overrides)

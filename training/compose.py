@@ -1,7 +1,6 @@
 """Jobs that Hydra composes from `configs/` and a command line, and the keys in ``--help``.
 
-An unknown key is an error, and so is a value of another type. The GPU benchmark runs without Hydra,
-so what it imports must not import this module at its top.
+An unknown key is an error, and so is a value of another type.
 """
 
 import json

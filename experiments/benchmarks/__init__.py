@@ -4,34 +4,18 @@ A module has `measure`, which yields rows, `TABLES`, which names the columns of 
 `CODE`, the files and folders that it times.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
-import yaml
 from tabulate import tabulate
 
-from datasets.config import SyntheticConfig
-from experiments.study import RESULTS
-from models.config import LossConfig, ModelConfig
-from training.config import CONFIGS, TrainConfig, TrainJob
-from training.loader_config import loader_schema
+from training.compose import compose_job
+from training.config import TrainJob
 
-CSV = RESULTS / "benchmarks"
 Row = dict[str, Any]
 """Figures by the names of their columns; `table` names the table that the row belongs to."""
-ROOTS = "data/synthetic-{train_videos}-{test_videos}-{validation_videos}-{final_videos}"
-ROOTS += "-{image_size}px-s{seed}"
-HEADS = {
-    "empty": "padded",
-    "of one rank, same work each": "weak scaling",
-    "of one rank, same work in all": "strong scaling",
-    "of the ranks, %": "efficiency, %",
-    "the same by `window`, %": "efficiency by `window`, %",
-}
-"""Columns of the rows whose heads in tables differ."""
-QUICK_VIDEOS = {"train_videos": 24, "test_videos": 4, "validation_videos": 1, "final_videos": 1}
+FEW_VIDEOS = [f"dataset.{split}_videos=4" for split in ("test", "validation", "final")]
 
 
 @dataclass(frozen=True)
@@ -55,15 +39,14 @@ class Table:
             for row in rows.to_dict("records")
         ]
         sides = ["right" if form else "left" for form in forms.values()]
-        heads = [HEADS.get(name, name) for name in forms]
-        table = tabulate(cells, heads, "pipe", disable_numparse=True, colalign=sides)
+        table = tabulate(cells, [*forms], "pipe", disable_numparse=True, colalign=sides)
         return f"{self.caption}\n\n{table}"
 
 
-def format_tables(rows: pd.DataFrame, kinds: Mapping[str, Table]) -> str:
+def format_tables(rows: pd.DataFrame, tables: dict[str, Table]) -> str:
     """Format the tables that have rows, and the machine and versions that measured them."""
-    tables = dict([*rows.groupby("table")])
-    parts = [kind.markdown(tables[name]) for name, kind in kinds.items() if name in tables]
+    groups = dict([*rows.groupby("table")])
+    parts = [table.markdown(groups[name]) for name, table in tables.items() if name in groups]
     names = rows.commit.fillna("unknown")
     commits = {f"{name[:7]}{name[40:]}" for name in names}  # beyond 40: -dirty
     machine, version = "; ".join(rows.cpu.unique()), "; ".join(rows.torch.unique())
@@ -71,27 +54,9 @@ def format_tables(rows: pd.DataFrame, kinds: Mapping[str, Table]) -> str:
     return "\n\n".join(parts)
 
 
-def make_job(
-    quick: bool, loader: str = "bload_exact", network: str = "dds_tiny", **changes: dict[str, Any]
-) -> TrainJob:
-    """Return the job ``train.py loader=LOADER model=NETWORK``, without workers and without Hydra.
-
-    A `quick` one has fewer videos. `changes` are new values by the names of their groups.
-    """
-
-    def read(name: str) -> Any:
-        return yaml.safe_load((CONFIGS / f"{name}.yaml").read_text())
-
-    recipe, data = read(f"recipe/{network}"), read("dataset/synthetic")
-    del data["defaults"]
-    data |= QUICK_VIDEOS if quick else {}
-    data |= {"frame_size": 2 * [data["image_size"]], "cache": "data/cache64" + "-quick" * quick}
-    data |= changes.get("dataset", {})
-    data["root"] = ROOTS.format(**data)
-    return TrainJob(
-        loader=loader_schema(loader)(loader),
-        dataset=SyntheticConfig(**data),
-        model=ModelConfig(**read(f"model/{network}") | changes.get("model", {})),
-        loss=LossConfig(**recipe["loss"]),
-        train=TrainConfig(**recipe["train"] | {"workers": 0} | changes.get("train", {})),
-    )
+def make_job(quick: bool, *overrides: str) -> TrainJob:
+    """Return the job of ``train.py`` with these overrides; a `quick` one has few videos."""
+    line = ["loader=bload_exact", "model=dds_tiny", "train.workers=0"]
+    line += ["dataset.cache=data/cache64" + "-quick" * quick]
+    line += ["dataset.train_videos=24", *FEW_VIDEOS] if quick else []
+    return compose_job("train", [*line, *overrides])

@@ -21,8 +21,8 @@ from pathlib import Path
 
 import torch
 
-from experiments.benchmarks import CSV, format_tables
-from experiments.study import ROOT, exit_on_input_error, make_parser, publish, read_rows, write_rows
+from experiments.benchmarks import format_tables
+from experiments.study import RESULTS, ROOT, make_parser, publish, read_rows, write_rows
 
 NAMES = ("packing", "loading", "scaling")
 ALL = (*NAMES, "gpu", "trainer", "chunks")
@@ -35,7 +35,6 @@ def changed_since(commit: str, paths: Sequence[str], repository: Path = ROOT) ->
     return diff.stdout.split() if diff.returncode == 0 else [*paths]
 
 
-@exit_on_input_error()
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = make_parser("benchmarks", __doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(ALL)}")
@@ -43,25 +42,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--stale", action="store_true", help="name tables older than their code")
     parser.add_argument("--quick", action="store_true", help="measure little, for runs/")
     args = parser.parse_args(arguments)
-    if unknown := {*args.names} - {*ALL}:
-        parser.error(f"there is no {', '.join(sorted(unknown))}; choose from {', '.join(ALL)}")
-    if args.stale:
-        for name in args.names or ALL:
-            module, rows = import_module(f"experiments.benchmarks.{name}"), CSV / f"{name}.csv"
-            commits = {*read_rows(rows).commit.str[:40]} if rows.exists() else {"unmeasured"}
-            timed = (f"experiments/benchmarks/{name}.py", *module.CODE)
-            changed = [*dict.fromkeys(file for c in commits for file in changed_since(c, timed))]
-            if changed:
-                measured = ", ".join(commit[:10] for commit in commits)
-                print(f"{name}: {measured}, since then {', '.join(changed)}")
-        return
+    folder = Path("runs/benchmarks_quick") if args.quick else RESULTS / "benchmarks"
+    folder.mkdir(parents=True, exist_ok=True)
     os.environ["OMP_NUM_THREADS"] = "1"  # for processes started later
     torch.set_num_threads(1)
-    folder = Path("runs/benchmarks_quick") if args.quick else CSV
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in args.names or NAMES:
+    for name in args.names or (ALL if args.stale else NAMES):
         module, path = import_module(f"experiments.benchmarks.{name}"), folder / f"{name}.csv"
-        print(f"\n{name}\n", flush=True)
+        if args.stale:
+            timed = f"experiments/benchmarks/{name}.py", *module.CODE
+            for commit in read_rows(path).commit.str[:40].unique():
+                if changed := changed_since(commit, timed):
+                    print(f"{name}: {commit[:10]}, since then {', '.join(changed)}")
+            continue
         if not args.tables:
             write_rows(path, [*module.measure(args.quick)])
         block = format_tables(read_rows(path), module.TABLES)

@@ -2,7 +2,8 @@
 
 Each row is a process of its own. *MiB* is the most memory that it takes beyond its imports; pages
 of the file of lengths, which ranks share, are not counted. Training is a loop of matrix products
-with batches of a source that costs nothing, until the second chunk and as many steps again.
+with batches of a source that costs nothing, until the second chunk is packed and as many steps
+again.
 """
 
 import json
@@ -12,21 +13,19 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
 from bload import BlockLoader
-from bload.loading.chunks import ChunkSampler
 from experiments.benchmarks import Row, Table
 from experiments.study import ROOT
 
 CODE = ("bload/loading/chunks.py", "bload/loading/sampler.py", "bload/packing")
-CHUNK, T_MAX, RANKS, ROWS = 1_000_000, 94, 8, 8
-STEP = 0.012
-"""Seconds of a training step, about."""
+T_MAX, PRODUCTS = 94, 4
+"""Block size; matrix products of a training step, about 12 ms."""
 
 
 class Zeros:
@@ -36,13 +35,12 @@ class Zeros:
         self.lengths, self.frames = np.load(path, mmap_mode="r"), torch.zeros(T_MAX, 1)
 
     def read(self, sequence: int, first: int, length: int) -> torch.Tensor:
-        """Return a part of the zeros."""
         return self.frames[:length]
 
 
 def measure(quick: bool) -> Iterator[Row]:
     """Yield a row for each number of sequences and packer, whole and in chunks."""
-    million, base = CHUNK // 10 if quick else CHUNK, 0.0
+    million, base = 100_000 if quick else 1_000_000, 0.0
     for sequences in (million, 10 * million, 100 * million):
         with tempfile.NamedTemporaryFile(suffix=".npy") as file:
             rng = np.random.default_rng(0)
@@ -52,20 +50,19 @@ def measure(quick: bool) -> Iterator[Row]:
             for packer in ("bload_exact", "bload"):
                 for chunk in (0, million)[sequences > 10 * million : 1 + (sequences > million)]:
                     row: Row = {"table": "chunks", "sequences": sequences, "packer": packer}
-                    row |= {"chunk": chunk or None} | run_rank(file.name, packer, chunk)
+                    row |= {"chunk": chunk or None} | run_rank(file.name, packer, str(chunk))
                     base = base or row["first batch, s"]
                     yield row | {"first batch": row["first batch, s"] / base}
 
 
-def run_rank(*arguments: Any) -> Row:
+def run_rank(*arguments: str) -> Row:
     """Run a rank and return what it prints, with the peak of its memory."""
-    command = [sys.executable, "-m", "experiments.benchmarks.chunks", *map(str, arguments)]
-    peak = 0.0
+    command, peak = [sys.executable, "-m", "experiments.benchmarks.chunks", *arguments], 0.0
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         while process.poll() is None:
             peak = max(peak, anonymous_memory(process.pid))
             time.sleep(0.01)
-        row: Row = json.loads(process.stdout.read()) if process.stdout else {}
+        row: Row = json.load(process.stdout)  # type: ignore[arg-type]
     return row | {"MiB": peak - row.pop("MiB")}
 
 
@@ -74,55 +71,46 @@ def anonymous_memory(process: int | str, parent: str = "") -> float:
     try:
         command = Path(f"/proc/{process}/cmdline").read_text()
         status = Path(f"/proc/{process}/status").read_text()
-        tasks = [task.read_text() for task in Path(f"/proc/{process}/task").glob("*/children")]
+        children = child_processes(process)
     except OSError:  # it has ended
         return 0.0
     if command == parent:  # it has just begun, and still shares its parent's memory
         return 0.0
     own = sum(map(int, re.findall(r"RssAnon:\s+(\d+)", status))) / 2**10
-    return own + sum(anonymous_memory(child, command) for child in " ".join(tasks).split())
+    return own + sum(anonymous_memory(child, command) for child in children)
+
+
+def child_processes(process: int | str) -> list[str]:
+    """List the children of a process (Linux)."""
+    tasks = Path(f"/proc/{process}/task").glob("*/children")
+    return [child for task in tasks for child in task.read_text().split()]
 
 
 def train(path: str, packer: str, chunk: int) -> Row:
     """Take the first batch of a rank and, in chunks, train until the second chunk is packed."""
     torch.set_num_threads(1)
-    row: Row = {"MiB": anonymous_memory("self")}
-    packed: list[tuple[float, float]] = []
-    pack = ChunkSampler._pack
-
-    def timed(self: ChunkSampler, epoch: int, chunk: int) -> Any:
-        began, blocks = time.perf_counter(), pack(self, epoch, chunk)
-        packed.append((began, time.perf_counter()))
-        return blocks
-
-    ChunkSampler._pack = timed  # type: ignore[method-assign]
-    clock = time.perf_counter()
-    options: Row = {"batch_slots": ROWS * T_MAX, "rank": 3, "world_size": RANKS}
-    loader = BlockLoader(Zeros(path), packer, chunk=chunk or None, **options)
+    now, row = time.perf_counter, {"MiB": anonymous_memory("self")}
+    began, make_loader = now(), partial(BlockLoader, batch_slots=8 * T_MAX, rank=3, world_size=8)
+    loader = make_loader(Zeros(path), packer, chunk=chunk or None)
     batches = iter(loader)
     next(batches)
-    row |= {"first batch, s": time.perf_counter() - clock}
+    row |= {"first batch, s": now() - began}
     if not chunk:
         return row
-    matrix = torch.randn(512, 512)
-    began = time.perf_counter()
-    _ = [matrix @ matrix for _ in range(20)]
-    products = max(1, round(STEP * 20 / (time.perf_counter() - began)))
-    steps: list[tuple[float, float]] = []
-    while len(steps) < 9 or len(packed) < 2 or steps[-1][0] < 2 * packed[1][1] - packed[1][0]:
-        began = time.perf_counter()
-        if next(batches, None) is None:
-            break
-        _ = [matrix @ matrix for _ in range(products)]
-        steps.append((began, time.perf_counter()))
-    ends = packed[1][1]
-    alone = np.array([end - began for began, end in steps if began >= ends])
-    beside = np.array([end - began for began, end in steps if began < ends] or alone)
-    all_steps = loader.steps_estimate * chunk / len(loader.sampler.lengths)
-    row |= {"packing, s": ends - packed[1][0], "step, ms": 1e3 * float(np.median(alone))}
-    row |= {"while packing": beside.mean() / alone.mean()}
-    cost = (beside.mean() / alone.mean() - 1) * len(beside) / all_steps
-    return row | {"of a chunk, %": 100 * cost, "longest": beside.max() / np.median(alone)}
+    matrix, seconds, packed, was_packing = torch.randn(512, 512), list[float](), 0, False
+    while not packed or len(seconds) < 2 * packed:
+        began = now()
+        next(batches)
+        _ = [matrix @ matrix for _ in range(PRODUCTS)]
+        seconds.append(now() - began)
+        is_packing = bool(child_processes("self"))
+        packed = packed or (len(seconds) if was_packing and not is_packing else 0)
+        was_packing = is_packing
+    beside, alone = np.array(seconds[:packed]), np.array(seconds[packed:])
+    steps_of_chunk = loader.steps_estimate * chunk / len(loader.sampler.lengths)
+    slower = float(beside.mean() / alone.mean())
+    row |= {"while packing": slower, "longest": float(beside.max() / np.median(alone))}
+    return row | {"of a chunk, %": 100 * (slower - 1) * packed / steps_of_chunk}
 
 
 COLUMNS = {"sequences": ",.0f", "packer": "", "chunk": ",.0f", "MiB": ",.0f"}

@@ -1,6 +1,6 @@
 """`model=dds` in bf16 on a card: frames a second under the loaders, and their use of the card.
 
-    python -m experiments.benchmarks gpu            # minutes on an H200; no Hydra, no wandb
+    python -m experiments.benchmarks gpu            # minutes on an H200
     python -m experiments.benchmarks gpu --quick    # a toy of one loader on the CPU; for runs/
 
 Each loader trains its own network, one after another, on frames enlarged on the card. Frames a
@@ -11,10 +11,8 @@ products. Then a step of `bload_exact` is timed, and looked into under `torch.pr
 
 import gc
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator
 from statistics import fmean
-from typing import Any
 
 import torch
 from torch.autograd import DeviceType
@@ -22,7 +20,7 @@ from torch.profiler import profile
 from torch.utils.benchmark import Timer
 
 from bload import InputError
-from experiments.benchmarks import QUICK_VIDEOS, Row, Table, make_job
+from experiments.benchmarks import FEW_VIDEOS, Row, Table, make_job
 from experiments.interleaved import Contender
 from models.cost import measure_cost
 from training.config import TrainJob
@@ -38,30 +36,23 @@ TERAFLOPS = {
 }
 """Words in torch's name of a card -> dense bf16 on NVIDIA's data sheets; the first match counts."""
 WAITS = ("cudaStreamSynchronize", "cudaEventSynchronize")
-ENLARGED = {"frame_size": [544, 544], "cache": "data/cache-gpu"}
-TOY = {"backbone": "conv", "width": 16, "heads": 2, "feedforward": 32, "queries": 4}
-TOY |= {"encoder_layers": 1, "decoder_layers": 1, "temporal_layers": 1}
+TOY = ["dataset.frame_size=[32,32]", "dataset.cache=data/cache-toy", "model.backbone=conv"]
+TOY += ["model.width=16", "model.heads=2", "model.feedforward=32", "model.queries=4"]
+TOY += [f"model.{part}_layers=1" for part in ("encoder", "decoder", "temporal")]
+REAL = ["dataset.frame_size=[544,544]", "dataset.cache=data/cache-gpu", "train.workers=1"]
 
 
-def make_gpu_job(toy: bool, loader: str, *, data: Mapping = {}, **model: Any) -> TrainJob:
-    """Return the job ``train.py model=dds train.amp=bf16``, with changes of data and model."""
-    frames = {"frame_size": [32, 32], "cache": "data/cache-toy"} if toy else ENLARGED
-    return make_job(
-        toy,
-        loader,
-        "dds",
-        dataset={**frames, **data},
-        model=(TOY if toy else {}) | model,
-        train={"amp": "bf16", "workers": 0 if toy else 1},
-    )
+def make_gpu_job(toy: bool, loader: str, *overrides: str) -> TrainJob:
+    """Return the job ``train.py model=dds train.amp=bf16`` with these overrides."""
+    line = ["model=dds", f"loader={loader}", "train.amp=bf16", *(TOY if toy else REAL)]
+    return make_job(toy, *line, *overrides)
 
 
 def make_step_job(toy: bool) -> TrainJob:
     """Return that job with a block of 94 slots, few videos and frames of 600 x 800."""
-    data: dict[str, Any] = QUICK_VIDEOS | {"train_videos": 24 if toy else 100, "cache": None}
-    data |= {} if toy else {"frame_size": [600, 800]}
-    job = make_gpu_job(toy, LOADERS[-1], data=data, recompute="none")
-    return replace(job, loader=replace(job.loader, t_max=94))
+    line = ["model.recompute=none", "loader.t_max=94", "dataset.cache=null"]
+    line += [] if toy else ["dataset.frame_size=[600,800]", "dataset.train_videos=100", *FEW_VIDEOS]
+    return make_gpu_job(toy, LOADERS[-1], *line)
 
 
 def measure(toy: bool) -> Iterator[Row]:
@@ -81,7 +72,8 @@ def measure(toy: bool) -> Iterator[Row]:
     peak_teraflops, rates = sheets[0] if sheets else None, {}
     loaders = LOADERS[-1:] if toy else LOADERS
     for loader, temporal in [*((loader, "dds") for loader in loaders), (LOADERS[-1], "none")]:
-        job = make_gpu_job(toy, loader, temporal=temporal, recompute=str(share))
+        changes = f"model.temporal={temporal}", f"model.recompute={share}"
+        job = make_gpu_job(toy, loader, *changes)
         contender = Contender(job, ranks)
         seconds = fmean(contender.take_steps(1 if toy else 40).seconds)
         account, peak = contender.loader.account, peak_memory_mib(device) / 2**10

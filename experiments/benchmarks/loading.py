@@ -40,34 +40,32 @@ def measure(quick: bool) -> Iterator[Row]:
     ):
         for encoder in (False, True):
             yield train_three_ways(data, lengths[:40] if quick else lengths, encoder, quick)
-    for workers, cached in ((0, True), (1, True), (1, False)):
-        yield wait_for_workers(workers, cached, quick)
+    for workers, source in ((0, "cache"), (1, "cache"), (1, "files")):
+        yield wait_for_workers(workers, source, quick)
 
 
 def assemble_batches(factor: int, batches: int) -> Row:
     """Time the assembly of batches, and torch's; lengths are Action Genome's times a factor."""
     base_lengths, collate = action_genome_lengths(), partial(pad_sequence, batch_first=True)
-    count = round(SLOTS / (factor * base_lengths.mean()))
-    lengths = factor * np.random.default_rng(0).choice(
-        base_lengths, int(1.2 * (batches + 1) * count)
-    )
+    count, random = round(SLOTS / (factor * base_lengths.mean())), np.random.default_rng(0)
+    lengths = factor * random.choice(base_lengths, int(1.2 * (batches + 1) * count))
     sequences = torch.randint(50_000, (int(lengths.sum()),)).split(lengths.tolist())
     source, row = from_dataset(sequences, lengths), {"table": "batches", "sequences": count}
     for workers in (0, 2):
         blocks = BlockLoader(source, t_max=T_MAX, batch_slots=SLOTS, num_workers=workers)
         padded = DataLoader(sequences, count, num_workers=workers, collate_fn=collate)
-        row[f"{workers} workers"] = 1e3 * seconds_per_batch(blocks, batches)
-        row[f"torch, {workers} workers"] = 1e3 * seconds_per_batch(padded, batches)
+        row[f"{workers} workers"] = milliseconds_per_batch(blocks, batches)
+        row[f"torch, {workers} workers"] = milliseconds_per_batch(padded, batches)
     return row
 
 
-def seconds_per_batch(batches: Iterable[object], count: int) -> float:
+def milliseconds_per_batch(batches: Iterable[object], count: int) -> float:
     """Time batches without the first, which waits for workers to start."""
     steps = iter(batches)
     next(steps)
     began = time.perf_counter()
     step_count = sum(1 for _ in islice(steps, count))
-    return (time.perf_counter() - began) / step_count
+    return 1e3 * (time.perf_counter() - began) / step_count
 
 
 class Classifier(nn.Module):
@@ -134,10 +132,10 @@ def train_three_ways(data: str, lengths: np.ndarray, encoder: bool, quick: bool)
     return row | {f"{way}, steps": count for way, count in steps.items()}
 
 
-def wait_for_workers(workers: int, cached: bool, quick: bool) -> Row:
+def wait_for_workers(workers: int, source: str, quick: bool) -> Row:
     """Return the seconds of an epoch with started workers, and its share of waiting for data."""
-    files = {} if cached else {"cache": None}
-    contender = Contender(make_job(quick, train={"workers": workers}, dataset=files))
+    files = ["dataset.cache=null"] if source == "files" else []
+    contender = Contender(make_job(quick, f"train.workers={workers}", *files))
     contender.loader.set_epoch(1)
     waiting_seconds, began = 0.0, time.perf_counter()
     requested_at = began
@@ -146,11 +144,9 @@ def wait_for_workers(workers: int, cached: bool, quick: bool) -> Row:
         position = Position(1, number, 1 + (number + 1) / contender.loader.steps)
         train_step(contender.training, batches, position)
         requested_at = time.perf_counter()
-    row = {"table": "waiting", "workers": workers, "frames from": "cache" if cached else "files"}
-    return row | {
-        "epoch, s": requested_at - began,
-        "waited, %": 100 * waiting_seconds / (requested_at - began),
-    }
+    row = {"table": "waiting", "workers": workers, "frames from": source}
+    seconds = requested_at - began
+    return row | {"epoch, s": seconds, "waited, %": 100 * waiting_seconds / seconds}
 
 
 WORKERS = {f"{who}{workers} workers": ",.1f" for workers in (0, 2) for who in ("", "torch, ")}

@@ -5,7 +5,6 @@ of a step are also timed separately, one after another. Predicted: Action Genome
 lasts as long as the slots of its fullest rank, and communication is free.
 """
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -29,48 +28,43 @@ from training.step import backward
 CODE = ("models", "bload/packing", "bload/schedule", "training/ranks.py", "training/step.py")
 BLOCKS = {1: (1, 2, 4), 2: (1, 2)}
 """Number of ranks -> blocks per rank and step."""
-ROUNDS, STEPS, MINUTES = 3, 20, 10
-IMBALANCE, DEALT = "imbalance of frames", "the same by `window`, %"
-BALANCES = ("none", "window")
-WORK = ("of one rank, same work each", "of one rank, same work in all")
+KEYS = ["ranks", "blocks per rank"]
 TIMES = ("forward and backward, ms", "waiting, ms", "all-reduce, ms")
 RANKS, LOADERS = (1, 8, 32, 128, 512), ("naive", "ragged", "bload", "bload_exact")
 
 
 def measure(quick: bool) -> Iterator[Row]:
     """Yield rows of what is measured, and of what is predicted."""
-    turns = [run_ranks(ranks, quick) for _ in range(1 if quick else ROUNDS) for ranks in BLOCKS]
-    keys = ["ranks", "blocks per rank"]
-    medians = pd.concat(turns).groupby(keys).median(numeric_only=True)
-    for row in medians.reset_index().to_dict("records"):
-        ranks, blocks = (row[key] for key in keys)
-        for name, base_blocks in zip(WORK, (blocks, ranks * blocks), strict=True):
-            row[name] = row["frames/s"] / medians["frames/s"][1, base_blocks]
-        yield {"table": "measured", **row}
+    turns = [run_ranks(ranks, quick) for _ in range(1 if quick else 3) for ranks in BLOCKS]
+    medians = pd.concat(turns).groupby(KEYS).median(numeric_only=True)
+    for (ranks, blocks), row in medians.iterrows():  # type: ignore[misc]
+        base = medians["frames/s"][1]
+        weak, strong = row["frames/s"] / base[blocks], row["frames/s"] / base[ranks * blocks]
+        scaling = {"weak scaling": weak, "strong scaling": strong}
+        yield {"table": "measured", "ranks": ranks, "blocks per rank": blocks, **row, **scaling}
     for loader in LOADERS:
         yield from predict(loader)
 
 
 def run_ranks(ranks: int, quick: bool) -> pd.DataFrame:
-    """Run so many ranks with torchrun, for at most `MINUTES`; return their rows."""
+    """Run so many ranks with torchrun, for at most ten minutes; return their rows."""
     with tempfile.TemporaryDirectory() as folder:
         run = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
         run += [f"--nproc_per_node={ranks}", "-m", "experiments.benchmarks.scaling"]
         run += [f"{folder}/rows.csv", *["quick"] * quick]
-        environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-        subprocess.run(run, env=environment, timeout=60 * MINUTES, check=True)
+        subprocess.run(run, cwd=ROOT, timeout=600, check=True)
         return pd.read_csv(f"{folder}/rows.csv")
 
 
 def time_ranks(ranks: Ranks, quick: bool) -> list[Row]:
     """Return a row for each number of blocks, with means over torchrun's ranks."""
-    rows, steps = [], 2 if quick else STEPS
+    rows, steps = [], 2 if quick else 20
     for blocks in BLOCKS[ranks.world_size][: 2 // ranks.world_size if quick else None]:
-        contender = Contender(make_job(quick, train={"batch_slots": 94 * blocks}), ranks)
+        contender = Contender(make_job(quick, f"train.batch_slots={94 * blocks}"), ranks)
         turn = contender.take_steps(steps)
         means = pd.DataFrame(time_parts(contender, steps)).mean().to_dict()
         means["frames/s"] = turn.frames_per_second
-        row = {"ranks": ranks.world_size, "blocks per rank": blocks}
+        row = dict(zip(KEYS, (ranks.world_size, blocks), strict=True))
         rows.append(row | pd.DataFrame(ranks.gather(means)).mean().to_dict())
     return rows
 
@@ -96,29 +90,31 @@ def time_parts(contender: Contender, steps: int) -> Iterator[Row]:
 
 def predict(loader: str) -> Iterator[Row]:
     """Predict the first epoch of a loader on each number of ranks, in turn and by `window`."""
-    lengths, base_slots = action_genome_lengths(), 0.0
-    make_sampler = partial(BlockSampler, lengths, loader, batch_slots=94)
+    base_slots = 0.0
+    make_sampler = partial(BlockSampler, action_genome_lengths(), loader, batch_slots=94, rank=0)
     for ranks in RANKS:
-        samplers = [make_sampler(rank=0, world_size=ranks, balance=balance) for balance in BALANCES]
-        schedule, account = samplers[0].schedule, samplers[0].schedule.account
-        slots = [float(sampler.schedule.loads().max(axis=1).sum()) for sampler in samplers]
-        base_slots = base_slots or slots[0]
-        row = {"table": "predicted", "loader": loader, "ranks": ranks, "steps": account.steps}
-        row |= {
-            "speed-up": base_slots / slots[0],
-            "of the ranks, %": 100 * base_slots / slots[0] / ranks,
-        }
-        row |= {DEALT: 100 * base_slots / slots[1] / ranks}
-        row |= {"fillers, %": 100 * account.filler / account.processed}
-        row |= {IMBALANCE: schedule.imbalance(Cost(slot=0, frame=1))}
+        schedules = [make_sampler(world_size=ranks, balance=b).schedule for b in ("none", "window")]
+        slots, by_window = (float(each.loads().max(axis=1).sum()) for each in schedules)
+        schedule, account, base_slots = schedules[0], schedules[0].account, base_slots or slots
         if ranks > 1:
-            yield row
+            yield {
+                "table": "predicted",
+                "loader": loader,
+                "ranks": ranks,
+                "steps": account.steps,
+                "speed-up": base_slots / slots,
+                "efficiency, %": 100 * base_slots / slots / ranks,
+                "efficiency by `window`, %": 100 * base_slots / by_window / ranks,
+                "fillers, %": 100 * account.filler / account.processed,
+                "imbalance of frames": schedule.imbalance(Cost(slot=0, frame=1)),
+            }
 
 
-MEASURED = {"ranks": ".0f", "blocks per rank": ".0f", "frames/s": ",.0f"}
-MEASURED |= {**dict.fromkeys(WORK, ".2f"), **dict.fromkeys(TIMES, ".1f")}
+MEASURED = dict.fromkeys(KEYS, ".0f") | {"frames/s": ",.0f"}
+MEASURED |= {"weak scaling": ".2f", "strong scaling": ".2f", **dict.fromkeys(TIMES, ".1f")}
 PREDICTED = {"loader": "", "ranks": ",.0f", "steps": ",.0f", "speed-up": ",.1f"}
-PREDICTED |= {"of the ranks, %": ".1f", DEALT: ".1f", "fillers, %": ".1f", IMBALANCE: ".3f"}
+PREDICTED |= {"efficiency, %": ".1f", "efficiency by `window`, %": ".1f"}
+PREDICTED |= {"fillers, %": ".1f", "imbalance of frames": ".3f"}
 TABLES = {
     "measured": Table("Measured on two cores:", MEASURED),
     "predicted": Table("Predicted by the schedule alone, one block per rank:", PREDICTED),

@@ -15,7 +15,7 @@ from experiments.study import DOCS, RESULTS, ROOT
 
 LOADER, STARTS = "loader.name", "train.starts"
 COMMANDS = [
-    *("ablations", "alternatives", "balance", "balance_learning", "convergence", "deadlock"),
+    *("ablations", "alternatives", "balance", "convergence", "deadlock"),
     "default_run",
     *(
         "epoch_time",
