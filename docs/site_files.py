@@ -1,27 +1,23 @@
-"""Additions of the site to docs/: pages of sources, logs and folders, and links of public names.
+"""Additions of the site to docs/: files of the repository, and links of public names.
 
 Links are written as they hold on GitHub. A file or folder of the repository that a page links to
-becomes a page below ``files/``, and the link leads there. mkdocs calls the functions ``on_...``.
+is put below ``files/``, and the link leads there: a folder and a text in Markdown as a page,
+another file as a text. mkdocs calls the functions ``on_...``.
 """
 
-import ast
 import posixpath
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+import bload
+
 ROOT = Path(__file__).parents[1]
-INIT = (ROOT / "bload" / "__init__.py").read_text()
 LINK = re.compile(r"(?<=\]\()([^()\s#:]+)(?=[)#])")
-LANGUAGES = {".py": "python", ".yaml": "yaml", ".json": "json", ".sh": "bash", "": "bash"}
-SHOWN = {*LANGUAGES, ".txt", ".log", ".csv", ".toml"}
-"""Suffixes of files that are shown as text; others, such as pictures, are copied."""
-NAME = re.compile(r'(?<!">)<code>(bload\.)?(\w+)</code>')
-PUBLIC = {*ast.literal_eval(re.search(r"__all__ = (\[.*?\])", INIT, re.S)[1])}
+NAME = re.compile(r'(?<!">)<code>(?:bload\.)?(\w+)</code>')
 TARGETS: dict[str, str] = {}
 """Path in the repository -> path below docs/ as mkdocs sees it, for everything outside docs/."""
 
@@ -29,18 +25,27 @@ TARGETS: dict[str, str] = {}
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add what pages link to, and what that links to in turn."""
     TARGETS.clear()
-    waiting = [
-        (f"docs/{file.src_uri}", file.content_string) for file in files.documentation_pages()
-    ]
+    pages = files.documentation_pages()
+    waiting = [(f"docs/{page.src_uri}", page.content_string) for page in pages]
     while waiting:
         source, text = waiting.pop()
         for path in {_resolve(source, link) for link in LINK.findall(text)} - {*TARGETS}:
-            if not (ROOT / path).exists() or (path.startswith("docs/") and (ROOT / path).is_file()):
+            place, uri = ROOT / path, f"files/{path}"
+            if not place.exists() or (path.startswith("docs/") and place.is_file()):
                 continue  # a page or picture of docs/, or a wrong link, which mkdocs reports
-            file, text_of_it = _file(path, config)
+            if place.is_dir():
+                names = sorted(child.name for child in place.iterdir() if child.name[0] not in "._")
+                content = "\n".join([f"# {path}\n", *(f"* [{name}]({name})" for name in names)])
+                file = File.generated(config, f"{uri}/index.md", content=content)
+            elif place.suffix == ".md":
+                content = place.read_text()
+                file = File.generated(config, uri, content=content)
+            else:
+                content = ""
+                file = File.generated(config, f"{uri}.txt", abs_src_path=str(place))
             files.append(file)
             TARGETS[path] = file.src_uri
-            waiting.append((path, text_of_it))
+            waiting.append((path, content))
     return files
 
 
@@ -48,13 +53,10 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """Lead links to where `on_files` has put the files."""
     here = page.file.src_uri
     source = {uri: path for path, uri in TARGETS.items()}.get(here, f"docs/{here}")
-    if source in TARGETS and (ROOT / source).is_file() and not source.endswith(".md"):
-        return markdown  # code, where what looks like a link is none
 
     def lead(match: re.Match[str]) -> str:
         path = _resolve(source, match[1])
-        inside = path.removeprefix("docs/") if path.startswith("docs/") else None
-        target = TARGETS.get(path, inside)
+        target = TARGETS.get(path, path.removeprefix("docs/") if path.startswith("docs/") else None)
         if target is None or not (ROOT / path).exists():
             return match[1]
         return posixpath.relpath(target, posixpath.dirname(here) or ".")
@@ -64,14 +66,12 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Link public names of `bload` in code within a line to the API pages."""
-    return NAME.sub(
-        lambda match: (
-            f'<autoref identifier="bload.{match[2]}" optional>{match[0]}</autoref>'
-            if match[2] in PUBLIC
-            else match[0]
-        ),
-        html,
-    )
+
+    def link(match: re.Match[str]) -> str:
+        tag = f'<autoref identifier="bload.{match[1]}" optional>{match[0]}</autoref>'
+        return tag if match[1] in bload.__all__ else match[0]
+
+    return NAME.sub(link, html)
 
 
 def _resolve(source: str, link: str) -> str:
@@ -80,25 +80,3 @@ def _resolve(source: str, link: str) -> str:
     path = posixpath.normpath(posixpath.join(folder, link))
     readme = posixpath.join(path, "README.md")
     return readme if not path.startswith("docs") and (ROOT / readme).is_file() else path
-
-
-def _file(path: str, config: MkDocsConfig) -> tuple[File, str]:
-    """Return the file of the site, and the text whose links count."""
-    place = ROOT / path
-    hidden = f"---\nsearch: {{exclude: true}}\n---\n\n# {path}\n\n"
-    generated: Callable[..., File] = File.generated
-    if place.is_dir():
-        names = sorted(
-            f"{child.name}/" if child.is_dir() else child.name
-            for child in place.iterdir()
-            if not child.name.startswith((".", "__pycache__"))
-        )
-        text = "".join(f"* [{name}]({name})\n" for name in names)
-        return generated(config, f"files/{path}/index.md", content=hidden + text), text
-    if place.suffix == ".md":
-        text = place.read_text()
-        return generated(config, f"files/{path}", content=text), text
-    if place.suffix in SHOWN:
-        fence = f"`````{LANGUAGES.get(place.suffix, 'text')}\n{place.read_text()}\n`````\n"
-        return generated(config, f"files/{path}.md", content=hidden + fence), ""
-    return generated(config, f"files/{path}", abs_src_path=str(place)), ""

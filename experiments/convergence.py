@@ -18,10 +18,11 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 
+from bload import InputError
 from bload.packing.packers import PACKERS
 from bload.show.draw import colour_of, label_of
 from experiments.intervals import ratio, signed, student
-from experiments.runs import name_splits, read_curves, read_runs
+from experiments.runs import name_missing, name_splits, read_curves, read_runs
 from experiments.study import markdown, report_runs
 
 LOADER, SEED = "loader.name", "train.seed"
@@ -33,6 +34,8 @@ def read(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Read the runs, and the points of their curves with a known Recall@20."""
     runs = read_runs(folder)
     curves = read_curves(folder).dropna(subset="recall")
+    if curves.empty:
+        raise InputError(f"{folder} has no evaluation; give its runs train.eval_every")
     return runs, curves.merge(runs[["run", LOADER, SEED]], on="run")
 
 
@@ -48,12 +51,7 @@ def final_recall(curve: pd.DataFrame) -> float:
     return float(curve.recall.iloc[-1])
 
 
-def common_level(curves: pd.DataFrame) -> float:
-    """Return `SHARE` of the mean Recall@20 at which naive ends."""
-    return SHARE * by_seed(curves, final_recall).naive.mean()
-
-
-def work_to(level: float, curve: pd.DataFrame, key: str = "processed") -> float:
+def work_to(curve: pd.DataFrame, level: float, key: str = "processed") -> float:
     """Return the slots, or sums `key`, at which Recall@20 first reaches a level; NaN: never.
 
     Recall@20 is interpolated linearly between evaluations.
@@ -65,9 +63,14 @@ def work_to(level: float, curve: pd.DataFrame, key: str = "processed") -> float:
     return float(np.interp(level, [0, *curve.recall][ends], [0, *curve[key]][ends]))
 
 
+def common_level(curves: pd.DataFrame) -> float:
+    """Return `SHARE` of the mean Recall@20 at which naive ends."""
+    return SHARE * by_seed(curves, final_recall).naive.mean()
+
+
 def to_level(level: float, curves: pd.DataFrame, key: str = "processed") -> pd.DataFrame:
     """Compute `work_to` a level for each curve."""
-    return by_seed(curves, lambda curve: work_to(level, curve, key))
+    return by_seed(curves, lambda curve: work_to(curve, level, key))
 
 
 def loss_fell(curve: pd.DataFrame) -> float:
@@ -101,7 +104,7 @@ def tables(folder: Path) -> str:
     work = runs.groupby(LOADER)[["all_steps", "slots"]].mean()
     ends, best = by_seed(curves, final_recall), by_seed(curves, lambda curve: curve.recall.max())
     rose, fell = by_seed(curves, recall_rose), by_seed(curves, loss_fell)
-    own_slots = by_seed(curves, lambda curve: work_to(SHARE * final_recall(curve), curve))
+    own_slots = by_seed(curves, lambda curve: work_to(curve, SHARE * final_recall(curve)))
     level = common_level(curves)
     slots, frames = (to_level(level, curves, key) for key in ("processed", "frames"))
     reached, spent = [], []
@@ -113,38 +116,37 @@ def tables(folder: Path) -> str:
         shares = [format_ratio(table[loader], table.naive, 2) for table in (slots, frames)]
         counts = [student(table[loader]).text(0) for table in (own_slots, slots)]
         spent.append([loader, *counts, *(["1", "1"] if loader == "naive" else shares)])
-    predicted = {
-        "`bload` ends level with `naive`, points": signed(ends.bload - ends.naive),
-        "`sampling` ends below `bload`, points": signed(ends.sampling - ends.bload),
-        "to the common level `naive` takes over 3 times the slots of `bload`": format_ratio(
-            slots.naive, slots.bload
-        ),
-    }
-    afterwards = {}
+    more_work = format_ratio(slots.naive, slots.bload)
+    predicted = [
+        ["`bload` ends level with `naive`, points", signed(ends.bload - ends.naive)],
+        ["`sampling` ends below `bload`, points", signed(ends.sampling - ends.bload)],
+        ["to the common level `naive` takes over 3 times the slots of `bload`", more_work],
+    ]
+    afterwards = []
     for percent in (50, 60, 80):
         lower = to_level(percent, curves)
-        name = f"slots of `naive` over those of `bload`, to {percent} %"
-        afterwards[name] = format_ratio(lower.naive, lower.bload)
-    recall_at = by_seed(curves, lambda curve: np.interp(116_360, curve.processed, curve.recall))
-    afterwards |= {
-        "`bload` minus `sampling` at 116,360 slots, points": signed(
-            recall_at.bload - recall_at.sampling
-        ),
-        "best of `bload` minus best of `sampling`, points": signed(best.bload - best.sampling),
-        "end of `mix` minus end of `bload`, points": signed(ends["mix"] - ends.bload),
-    }
+        words = f"slots of `naive` over those of `bload`, to {percent} %"
+        afterwards.append([words, format_ratio(lower.naive, lower.bload)])
+    at = by_seed(curves, lambda curve: np.interp(116_360, curve.processed, curve.recall))
+    for words, points in (
+        ("`bload` minus `sampling` at 116,360 slots", at.bload - at.sampling),
+        ("best of `bload` minus best of `sampling`", best.bload - best.sampling),
+        ("end of `mix` minus end of `bload`", ends["mix"] - ends.bload),
+    ):
+        afterwards.append([f"{words}, points", signed(points)])
     videos = name_splits(runs.replace({"split": {"final": "validation"}}))  # those of curves
     heads = ["steps", "slots", f"Recall@20 at the end, {videos}", "minus naive"]
     heads += ["Recall@20, last fifth minus the fifth before", "fall of the loss, the same, %"]
     work_heads = ["slots to 90 % of its end", "slots to the common level"]
+    work_heads += ["share, slots", "share, frames"]
     blocks = [
         "![Recall@20 in long training](../charts/convergence.svg)",
         markdown(reached, ["", *heads]),
-        markdown(spent, ["", *work_heads, "share, slots", "share, frames"]),
-        markdown([*predicted.items()], ["predicted before the runs", "by seed"]),
-        markdown([*afterwards.items()], ["looked at afterwards", "by seed"]),
+        markdown(spent, ["", *work_heads]),
+        markdown(predicted, ["predicted before the runs", "by seed"]),
+        markdown(afterwards, ["looked at afterwards", "by seed"]),
     ]
-    return "\n\n".join(blocks)
+    return "\n\n".join(blocks) + name_missing(("naive", "sampling", "bload"), runs[LOADER])
 
 
 def draw(folder: Path, figure: Figure) -> None:

@@ -25,14 +25,15 @@ NAMES = {
 
 def tables(folder: Path) -> str:
     """Tabulate Recall@20 beside that of ideal observers."""
-    runs, rows = read_runs(folder), []
+    runs = read_runs(folder)
     if not (folder / "relations.csv").exists():
         raise InputError(f"{folder} has no relations.csv; eval.py relations= writes one for a run")
-    recalls = 100 * runs.filter(like="/recall@20").iloc[0]
-    for key, name in NAMES.items():
-        recall, memory = recalls[f"{key}/recall@20"], recalls[f"{key}/recall@20_memory"]
-        share = recall / recalls["remembering/recall@20"]
-        rows.append([name, f"{recall:.1f}", f"{100 * share:.0f} %", f"{memory:.1f}"])
+    keys = [f"{name}/recall@20{part}" for name in NAMES for part in ("", "_memory")]
+    recall_32 = 100 * runs.reindex(columns=keys).iloc[0].to_numpy(float).reshape(3, 2)
+    rows = [
+        [name, f"{recall:.1f}", f"{100 * recall / recall_32[-1, 0]:.0f} %", f"{memory:.1f}"]
+        for name, (recall, memory) in zip(NAMES.values(), recall_32, strict=True)
+    ]
     heads = ["", f"Recall@20, {name_splits(runs)}", "share of the best possible", "needs memory"]
     return "![Recall@20 by relation](../charts/default_run.svg)\n\n" + markdown(rows, heads)
 

@@ -18,12 +18,13 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
+from bload import InputError
 from bload.show.draw import INK, colour_of, label_of
 from datasets.synthetic.observers import EVERYTHING, MEMORYLESS, cut_off, expected_recall
 from datasets.synthetic.script import write_scripts
 from datasets.synthetic.world import World
 from experiments.intervals import corrected, signed, student
-from experiments.runs import name_splits, read_runs
+from experiments.runs import name_missing, name_splits, read_runs
 from experiments.study import markdown, report_runs
 
 SEED, DWELL, CUES = "train.seed", "dataset.dwell", "dataset.cue_rate"
@@ -33,19 +34,20 @@ WAYS = ("sampling", FIRST, FIXED, "ragged", "bload", "bload_exact", NO_TABLE)
 """Ways to train: the loader, and its difference from the defaults."""
 
 
-def read_ways(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Read the runs with their `way`: those whose cues are shown once, and those of the control."""
+def read_ways(folder: Path) -> pd.DataFrame:
+    """Read the runs with their `way`; InputError if they are not of the synthetic data."""
     runs = read_runs(folder)
+    if DWELL not in runs:
+        raise InputError(f"{folder} has no run on synthetic data, which alone have a horizon")
     place = runs.get("loader.place", runs["loader.name"])  # a column if sampling is there
     way = runs["loader.name"].mask(place == "first", FIRST).mask(place == "fixed", FIXED)
-    runs = runs.assign(way=way.mask(runs["train.starts"] == "ignored", NO_TABLE))
-    return runs[runs[CUES] == 0], runs[runs[CUES] > 0]
+    return runs.assign(way=way.mask(runs["train.starts"] == "ignored", NO_TABLE))
 
 
 def subtract(runs: pd.DataFrame, other: str, key: str = "recall") -> pd.DataFrame:
     """Return `bload` minus another way in points: a row per seed, a column per horizon, or NaN."""
     columns = pd.MultiIndex.from_product([WAYS, sorted(runs[DWELL].unique())])
-    table = runs.pivot(index=SEED, columns=["way", DWELL], values=key).reindex(columns=columns)
+    table = runs.pivot_table(key, SEED, ["way", DWELL]).reindex(columns=columns)
     return table["bload"] - table[other]
 
 
@@ -94,13 +96,13 @@ def tables(folder: Path) -> str:
 
     Runs that were read on other videos have tables of their own.
     """
-    single, repeated = read_ways(folder)
-    blocks = ["![Recall@20 by horizon](../charts/horizon.svg)"]
-    for split, runs in single.groupby("split", sort=False):
-        blocks += split_tables(runs)
-        if split in {*repeated.split}:
-            blocks.append(control_table(runs, repeated))
-    return "\n\n".join(blocks)
+    runs = read_ways(folder)
+    blocks, is_once = ["![Recall@20 by horizon](../charts/horizon.svg)"], runs[CUES] == 0
+    for split, once in runs[is_once].groupby("split", sort=False):
+        blocks += split_tables(once)
+        control = runs[~is_once & (runs.split == split)]
+        blocks += [control_table(once, control)] if len(control) else []
+    return "\n\n".join(blocks) + name_missing(WAYS, runs[is_once].way)
 
 
 def split_tables(runs: pd.DataFrame) -> list[str]:
@@ -137,7 +139,7 @@ def control_table(single: pd.DataFrame, repeated: pd.DataFrame) -> str:
     """Tabulate what cues that are shown again and again leave of the gain."""
     dwell, rows, gains = repeated[DWELL].iloc[0], [], []
     for cue, runs in (("once", single[single[DWELL] == dwell]), ("again and again", repeated)):
-        gains.append(subtract(runs, "sampling")[dwell])
+        gains.append(subtract(runs, "sampling").sum(axis=1, skipna=False))
         for way, gain in (("sampling", ""), ("bload", signed(gains[-1]))):
             seeds = runs[runs.way == way]
             counts = (f"{seeds[key].mean():,.0f}" for key in ("all_steps", "slots"))
@@ -155,8 +157,8 @@ def name_dwell(dwell: float) -> str:
 
 def draw(folder: Path, figure: Figure) -> None:
     """Draw means over seeds with the lowest and the highest, by horizon, between the observers."""
-    runs, _ = read_ways(folder)
-    runs = runs[runs.split == runs.split.mode()[0]]  # the videos that most were read on
+    runs = read_ways(folder).query("`dataset.cue_rate` == 0")
+    runs = runs[runs.split.isin(runs.split.mode()[:1])]  # the videos that most were read on
     horizons = sorted(runs[DWELL].unique())
     axis = figure.add_subplot(xlabel="a state lasts", ylabel="Recall@20, %")
     axis.set_xticks(range(len(horizons)), [name_dwell(dwell) for dwell in horizons])

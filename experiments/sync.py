@@ -31,17 +31,10 @@ from training.ranks import Ranks
 from training.sidings.sync import SYNCS, is_average_due, mean_weights, trainable_parameters
 
 FEATURES, CLASSES, WIDTH = 16, 4, 64
-SHORTEST, LONGEST = 4, 16
-"""Frames of a sequence; a block has as many slots as the longest."""
-SLOTS, RATE, EVERY = 256, 3e-3, 8
-"""Slots per step on all ranks; Adam's learning rate; steps between averages of sync=local."""
+LONGEST, SLOTS = 16, 256
+"""Frames of the longest sequence, as many as slots of a block; slots per step on all ranks."""
 HELD_OUT = 256
 """Sequences, all of the longest length, on which losses are measured."""
-DATA = ("dealt", "own")
-"""Blocks of all sequences are dealt to the ranks at random; or every rank has its own classes, two
-on two ranks and one on four."""
-PERCENTS = (25, 50, 100)
-"""Percentages of the data after which losses are measured."""
 
 Item = tuple[Tensor, Tensor]
 """Features ``(T, F)`` of a sequence, and its class once per frame, ``(T,)``."""
@@ -53,20 +46,18 @@ def make_source(items: Sequence[Item]) -> SequenceSource:
 
 
 def draw(lengths: Sequence[int], seed: int = 0, held_out: bool = False) -> list[Item]:
-    """Draw random features; every frame leans towards the class of its sequence.
+    """Draw random features; every frame leans a little towards the class of its sequence.
 
-    One frame tells little about the class, so remembering earlier ones pays. Held-out sequences
-    have the same classes and other noise.
+    Held-out sequences have the same classes and other noise.
     """
     random = torch.Generator().manual_seed(seed)
     direction_KF = torch.randn(CLASSES, FEATURES, generator=random) / FEATURES**0.5
     if held_out:
         random.manual_seed(seed + 2**32)
     noise_NF = torch.randn(sum(lengths), FEATURES, generator=random)
-    classes = [sequence % CLASSES for sequence in range(len(lengths))]
     return [
-        (noise_TF + direction_KF[label], torch.full((len(noise_TF),), label))
-        for noise_TF, label in zip(noise_NF.split([*lengths]), classes, strict=True)
+        (noise_TF + direction_KF[n % CLASSES], torch.full((len(noise_TF),), n % CLASSES))
+        for n, noise_TF in enumerate(noise_NF.split([*lengths]))
     ]
 
 
@@ -89,7 +80,7 @@ def make_classifier() -> tuple[Classifier, torch.optim.Optimizer]:
     """Build the classifier with which every rank begins, and its optimiser."""
     torch.manual_seed(0)
     model = Classifier()
-    return model, torch.optim.Adam(model.parameters(), lr=RATE)
+    return model, torch.optim.Adam(model.parameters(), lr=3e-3)
 
 
 def train_on(model: nn.Module, optimiser: torch.optim.Optimizer, batch: Batch) -> None:
@@ -104,28 +95,30 @@ def train_on(model: nn.Module, optimiser: torch.optim.Optimizer, batch: Batch) -
 
 
 def measure(ranks: Ranks, sequences: int, seeds: int) -> list[dict]:
-    """Return a row for each seed, way to deal the data and way to share what is learned."""
+    """Return a row for each seed, way to deal the data and way to share what is learned.
+
+    Blocks of all sequences are ``dealt`` to the ranks at random, or every rank has its ``own``
+    classes, two on two ranks and one on four.
+    """
     count, rows = ranks.world_size, []
-    own_group = dist.new_subgroups(1)[0] if count > 1 else None
+    alone = dist.new_subgroups(1)[0] if count > 1 else None
     for seed in range(seeds):
-        lengths = np.random.default_rng(seed).integers(SHORTEST, LONGEST + 1, sequences).tolist()
-        items, held_out = draw(lengths, seed), draw([LONGEST] * HELD_OUT, seed, held_out=True)
+        lengths = np.random.default_rng(seed).integers(4, LONGEST + 1, sequences).tolist()
+        items, unseen = draw(lengths, seed), make_source(draw([LONGEST] * HELD_OUT, seed, True))
         size = HELD_OUT * LONGEST
-        (test,) = BlockLoader(
-            make_source(held_out), "naive", batch_slots=size, process_group=own_group
-        )
-        for data, sync in product(DATA, SYNCS) if count > 1 else [("dealt", "allreduce")]:
-            is_own_data = data == "own"
+        (test,) = BlockLoader(unseen, "naive", batch_slots=size, process_group=alone)
+        ways = product(("dealt", "own"), SYNCS) if count > 1 else [("dealt", "allreduce")]
+        for data, sync in ways:
             loader = BlockLoader(
-                make_source(items[ranks.rank :: count] if is_own_data else items),
+                make_source(items[ranks.rank :: count] if data == "own" else items),
                 "bload",
                 batch_slots=SLOTS // count,
                 t_max=LONGEST,
                 seed=seed,
-                process_group=own_group if is_own_data else None,
+                process_group=alone if data == "own" else None,
             )
-            columns = {"ranks": count, "data": data, "sync": sync, "seed": seed}
-            rows.append({**columns, **train_epoch(ranks, loader, sync, test)})
+            row = {"ranks": count, "data": data, "sync": sync, "seed": seed}
+            rows.append(row | train_epoch(ranks, loader, sync, test))
     return rows
 
 
@@ -135,19 +128,18 @@ def train_epoch(ranks: Ranks, loader: BlockLoader, sync: str, test: Batch) -> di
     is_distributed = ranks.world_size > 1
     parallel = DistributedDataParallel(model) if is_distributed and sync == "allreduce" else model
     steps = min(ranks.gather(loader.steps))  # own sequences may make one block more
-    points = {max(1, steps * share // 100): share for share in PERCENTS}
+    points = {max(1, steps * percent // 100): percent for percent in (25, 50, 100)}
     losses, sent = {}, 0
     for step, batch in zip(range(steps), loader, strict=False):
         bytes_before = bytes_written()
         train_on(parallel, optimiser, batch)
-        SYNCS[sync](trainable_parameters(model), is_average_due(step + 1, steps, EVERY))
+        SYNCS[sync](trainable_parameters(model), is_average_due(step + 1, steps, 8))
         sent += bytes_written() - bytes_before
-        if share := points.get(step + 1):
+        if percent := points.get(step + 1):
             with mean_weights([model]) if is_distributed else nullcontext():
-                losses[f"loss_{share}"] = test_loss(model, test)
-    own_loss = fmean(ranks.gather(test_loss(model, test)))
-    sent_per_step = fmean(ranks.gather(sent / steps))
-    return {"steps": steps, **losses, "own_loss": own_loss, "bytes_per_step": sent_per_step}
+                losses[f"loss_{percent}"] = test_loss(model, test)
+    means = {"own_loss": test_loss(model, test), "bytes_per_step": sent / steps}
+    return {"steps": steps, **losses} | {key: fmean(ranks.gather(means[key])) for key in means}
 
 
 @torch.no_grad()
@@ -163,17 +155,14 @@ def bytes_written() -> int:
 
 def tables(rows: pd.DataFrame) -> str:
     """Tabulate means over seeds, and losses minus allreduce's, seed by seed."""
-    keys = ["ranks", "data", "seed"]
-    base = rows[rows.sync == "allreduce"].set_index(keys)
-    cells = []
+    keys, losses = ["ranks", "data", "seed"], ["loss_25", "loss_50", "loss_100", "own_loss"]
+    base, cells = rows[rows.sync == "allreduce"].set_index(keys)[losses], []
     for (ranks, data, sync), runs in rows.groupby(["ranks", "data", "sync"], sort=False):
-        mean = runs.mean(numeric_only=True)
+        mean, less = runs.mean(numeric_only=True), runs.set_index(keys)[losses] - base
         cells.append([data, sync, ranks, f"{mean.steps:.0f}", f"{mean.bytes_per_step / 1024:.1f}"])
-        losses = (mean[key] for key in ("loss_25", "loss_50", "loss_100", "own_loss"))
-        cells[-1] += map("{:.3f}".format, losses)
-        for key in ("loss_25", "loss_100"):
-            less = runs[key] - runs[keys].join(base[key], on=keys)[key]
-            cells[-1].append("" if sync == "allreduce" else student(less).text(3, sign=True))
+        cells[-1] += map("{:.3f}".format, mean[losses])
+        words = (student(less[key]).text(3, sign=True) for key in ("loss_25", "loss_100"))
+        cells[-1] += ["", ""] if sync == "allreduce" else words
     heads = ["data", "`train.sync`", "ranks", "steps", "KiB per rank and step"]
     heads += ["loss at a quarter", "loss at half", "loss at the end", "loss of ranks' own weights"]
     heads += ["at a quarter, minus `allreduce`", "at the end, minus `allreduce`"]
