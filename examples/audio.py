@@ -13,15 +13,7 @@ from torch.nn.functional import cross_entropy, ctc_loss
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils.rnn import pad_sequence
 
-from bload import (
-    Batch,
-    BlockLoader,
-    check_boundaries,
-    from_dataset,
-    mean_loss,
-    padding_table,
-    unpack,
-)
+from bload import Batch, BlockLoader, check_boundaries, from_dataset, mean_loss, unpack
 
 RATE, NOTES, OVERTONES = 8000, 5, ((1, 0, 0), (0.3, 1, 0), (0.3, 0, 1))  # of each instrument
 
@@ -105,6 +97,5 @@ for epoch in range(5):
         optimiser.step()
 after = scores(model, unseen)
 if loader.sampler.rank == 0:
-    print(padding_table(loader.sampler.lengths, t_max=96))
     print(loader)
     print(f"right on unseen recordings: {before} before; {after} after")

@@ -10,16 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 from torch.nn.parallel import DistributedDataParallel
 
-from bload import (
-    Batch,
-    BlockLoader,
-    check_boundaries,
-    from_dataset,
-    mean_loss,
-    padding_table,
-    unpack,
-    walk,
-)
+from bload import Batch, BlockLoader, check_boundaries, from_dataset, mean_loss, unpack, walk
 
 
 def events(machines: int, seed: int) -> pd.DataFrame:
@@ -92,6 +83,5 @@ for epoch in range(8):
         optimiser.step()
 after = unexplained(model, unseen)
 if loader.sampler.rank == 0:
-    print(padding_table(loader.sampler.lengths, t_max=60))
     print(loader)
     print(f"unseen machines: {before:.3f} of the variance left before, {after:.3f} after")

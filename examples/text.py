@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils.rnn import PackedSequence
 
-from bload import Batch, BlockLoader, check_boundaries, mean_loss, padding_table, unpack
+from bload import Batch, BlockLoader, check_boundaries, mean_loss, unpack
 
 T_MAX, BLOCKS, WINDOW = 8192, 4, 64  # slots in a block, blocks in a step over all ranks
 
@@ -82,6 +82,5 @@ for batch in loader:
     optimiser.step()
 after = bits_per_byte(model, unseen)
 if loader.sampler.rank == 0:
-    print(padding_table(loader.sampler.lengths, t_max=T_MAX, clip=T_MAX, long="split"))
     print(loader)
     print(f"unseen files: {before:.2f} bits per byte before, {after:.2f} after")

@@ -15,15 +15,7 @@ from torch.nn.attention.flex_attention import flex_attention
 from torch.nn.functional import cross_entropy, scaled_dot_product_attention
 from torch.nn.parallel import DistributedDataParallel
 
-from bload import (
-    Batch,
-    BlockLoader,
-    check_boundaries,
-    from_dataset,
-    mean_loss,
-    padding_table,
-    unpack,
-)
+from bload import Batch, BlockLoader, check_boundaries, from_dataset, mean_loss, unpack
 
 T_MAX, WIDTH, HEADS = 256, 64, 4
 GPU = os.environ.get("LOCAL_RANK", 0) if torch.cuda.device_count() > 1 else 0  # one per process
@@ -94,6 +86,5 @@ for batch in (one.to(DEVICE) for one in loader):
     optimiser.step()
 after = bits_per_byte(model, unseen)
 if loader.sampler.rank == 0:
-    print(padding_table(loader.sampler.lengths, t_max=T_MAX))
     print(loader)
     print(f"unseen paragraphs: {before:.2f} bits per byte before, {after:.2f} after")

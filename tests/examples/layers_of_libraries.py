@@ -1,12 +1,11 @@
 """Layers of other libraries on packed blocks compute what they compute on each sequence alone."""
 
 import torch
-from mambapy.mamba import Mamba, MambaConfig
 from minGRU_pytorch import minGRU
 from tensordict import TensorDict
 from torch import nn
 from torchrl.modules import GRUModule
-from x_transformers import Decoder, Encoder
+from x_transformers import Decoder
 
 from bload import BlockLoader, check_boundaries, from_dataset, walk
 
@@ -28,21 +27,6 @@ class WalkedMinGRU(nn.Module):
         return outputs[:, 0], state
 
 
-class WalkedMamba(nn.Module):
-    def __init__(self, mamba):
-        super().__init__()
-        self.mamba = mamba
-
-    def init_state(self, inputs_BD):
-        config = self.mamba.config
-        state = inputs_BD.new_zeros(len(inputs_BD), config.d_inner, config.d_state)
-        window = inputs_BD.new_zeros(len(inputs_BD), config.d_inner, config.d_conv - 1)
-        return [(state, window)] * config.n_layers
-
-    def step(self, inputs_BD, caches):
-        return self.mamba.step(inputs_BD, [*caches])
-
-
 def by_torchrl(frames_BT, start_BT):
     shape = start_BT.shape
     names = {"frames": frames_BT, "is_init": start_BT[..., None]}
@@ -50,28 +34,19 @@ def by_torchrl(frames_BT, start_BT):
     return torchrl(TensorDict(names, shape))["outputs"]
 
 
-gru, mamba = minGRU(8), Mamba(MambaConfig(d_model=8, n_layers=2))
+gru = minGRU(8)
 torchrl = GRUModule(8, 16, in_keys=["frames", "state"], out_keys=["outputs", ("next", "state")])
-encoder = Encoder(dim=8, depth=2, heads=2, rotary_pos_emb=True)
 decoder = Decoder(dim=8, depth=2, heads=2, alibi_pos_bias=True)
 FORMS = {
     "minGRU": (
         lambda batch: walk(WalkedMinGRU(gru), batch.inputs_BT, batch.start_BT)[0],
         lambda frames: gru(frames[None])[0],
     ),
-    "mambapy": (
-        lambda batch: walk(WalkedMamba(mamba), batch.inputs_BT, batch.start_BT)[0],
-        lambda frames: mamba(frames[None])[0],
-    ),
     "TorchRL": (
         lambda batch: by_torchrl(batch.inputs_BT, batch.start_BT),
         lambda frames: by_torchrl(frames[None], torch.arange(len(frames))[None] == 0)[0],
     ),
-    "an encoder of x-transformers": (
-        lambda batch: encoder(batch.inputs_BT, attn_mask=batch.attention_mask(causal=False)),
-        lambda frames: encoder(frames[None])[0],
-    ),
-    "a decoder of x-transformers": (
+    "x-transformers": (
         lambda batch: decoder(batch.inputs_BT, attn_mask=batch.attention_mask()),
         lambda frames: decoder(frames[None])[0],
     ),

@@ -1,13 +1,7 @@
 """Stock models of transformers on packed blocks compute what they compute on each text alone."""
 
 import torch
-from transformers import (
-    DataCollatorWithFlattening,
-    LlamaConfig,
-    LlamaForCausalLM,
-    RobertaConfig,
-    RobertaForMaskedLM,
-)
+from transformers import DataCollatorWithFlattening, LlamaConfig, LlamaForCausalLM
 
 from bload import BlockLoader, from_dataset
 
@@ -56,16 +50,6 @@ for attention in ("eager", "sdpa"):
         for rows in (False, True):
             alone = {"input_ids": items, "labels": labels}
             check_equal(llama, batch.transformers(rows=rows), alone)
-
-# A model whose positions begin at 2.
-config = RobertaConfig(**SIZES, num_attention_heads=4, max_position_embeddings=40)
-roberta = RobertaForMaskedLM(config).double().eval()
-one = next(iter(BlockLoader(from_dataset(TEXTS[2:3], length=len))))
-row = one.transformers(first_position=roberta.config.pad_token_id + 1)
-torch.testing.assert_close(
-    roberta(row["input_ids"], position_ids=row["position_ids"]).logits,
-    roberta(row["input_ids"]).logits,
-)
 
 # A rank without a block: a loss of 0 and gradients of 0.
 *_, filler = batches(rank=5, world_size=6)

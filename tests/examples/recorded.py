@@ -1,15 +1,13 @@
 """Runs an example on two ranks and writes down what they train.
 
-    recorded.py EXAMPLE ELASTIC FOLDER BATCHES
+    recorded.py EXAMPLE FOLDER BATCHES
 
 It runs in FOLDER/whole; in FOLDER/killed, where every rank ends at once after so many batches, as
-one that is killed; and goes on in copies of that: in FOLDER/resumed, and in FOLDER/elastic as the
-program ELASTIC on three ranks. Ranks write a line per batch: its
-sequences, and a digest of the parameters before it. They are forked from this process, which has
-imported what the example imports, since that takes longest.
+one that is killed; and goes on in copies of that: in FOLDER/resumed, and in FOLDER/elastic on three
+ranks. Ranks write a line per batch: its sequences, and a digest of the parameters before it. They
+are forked from this process, which has imported torch, since that takes longest.
 """
 
-import ast
 import hashlib
 import json
 import os
@@ -18,7 +16,6 @@ import shutil
 import socket
 import sys
 import traceback
-from importlib import import_module
 from pathlib import Path
 
 import torch
@@ -42,10 +39,9 @@ def record(example: Path, folder: Path, stop: int | None) -> None:
             batch = arguments[0] if arguments else None
             # Wrappers of the module, which have no parameters of their own, get the batch too;
             # Lightning calls the module itself twice.
-            known = done and done[-1] is batch
-            if not isinstance(batch, Batch) or not hasattr(module, "gru") or known:
+            if not (isinstance(batch, Batch) and hasattr(module, "gru") and module.training):
                 return
-            if not module.training:
+            if done and done[-1] is batch:
                 return
             if len(done) == stop:
                 os._exit(3)
@@ -62,16 +58,6 @@ def record(example: Path, folder: Path, stop: int | None) -> None:
     state = model.state_dict()
     weights = {name.removeprefix("module."): whole(value) for name, value in state.items()}
     torch.save(weights, folder / f"rank{rank}.pt")
-
-
-def import_modules(example: Path) -> None:
-    sys.path.insert(0, str(example.parent))
-    for node in ast.walk(ast.parse(example.read_text())):
-        if isinstance(node, ast.ImportFrom):
-            import_module(node.module)
-        elif isinstance(node, ast.Import):
-            for name in node.names:
-                import_module(name.name)
 
 
 def launch(example: Path, folder: Path, stop: int | None = None, count: int = 2) -> list[int]:
@@ -99,12 +85,12 @@ def launch(example: Path, folder: Path, stop: int | None = None, count: int = 2)
 
 
 if __name__ == "__main__":
-    example, elastic, folder = map(Path, sys.argv[1:4])
-    stop = int(sys.argv[4])
-    import_modules(example)
+    example, folder = map(Path, sys.argv[1:3])
+    sys.path.insert(0, str(example.parent))
     assert launch(example, folder / "whole") == [0, 0]
-    assert launch(example, folder / "killed", stop) == [3, 3]
+    assert launch(example, folder / "killed", int(sys.argv[3])) == [3, 3]
     for name in ("resumed", "elastic"):
         shutil.copytree(folder / "killed", folder / name)
     assert launch(example, folder / "resumed") == [0, 0]
-    assert launch(elastic, folder / "elastic", count=3) == [0, 0, 0]
+    if "lightning" not in example.name:  # it keeps the old length
+        assert launch(example, folder / "elastic", count=3) == [0, 0, 0]

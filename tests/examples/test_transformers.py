@@ -16,13 +16,9 @@ def environment(wheel, tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_stock_models_compute_on_blocks_what_they_compute_on_texts(environment, tmp_path):
-    environment.run(HERE / "packed_by_transformers.py", cwd=tmp_path)
-
-
-@pytest.mark.slow
-def test_fourteen_architectures_are_called_in_the_form_that_each_obeys(environment, tmp_path):
-    environment.run(HERE / "forms_by_transformers.py", cwd=tmp_path)
+@pytest.mark.parametrize("program", ["packed_by_transformers.py", "forms_by_transformers.py"])
+def test_stock_models_compute_on_blocks_what_they_compute_on_texts(program, environment, tmp_path):
+    environment.run(HERE / program, cwd=tmp_path)
 
 
 @pytest.mark.slow

@@ -1,10 +1,8 @@
-"""The laws are those that were published, and slots are counted as `bload table` counts them."""
+"""The laws are those that were published, and large blocks find partners for long sequences."""
 
 import numpy as np
 import pytest
 
-from bload import PACKERS
-from bload.show.table import table_rows
 from experiments.lengths import DOUBLE, LAWS, count
 
 EVEN = (np.arange(400_000) + 0.5) / 400_000
@@ -19,16 +17,6 @@ def test_a_law_meets_its_published_quantiles_mean_and_deviation(law):
     lengths = law.quantiles(EVEN)
     assert lengths.mean() == pytest.approx(law.mean, rel=0.02)
     assert law.std is None or lengths.std() == pytest.approx(law.std, rel=0.05)
-
-
-def test_slots_are_counted_as_the_table_counts_them():
-    lengths = np.random.default_rng(0).lognormal(3, 1, 300).round().clip(1, 200).astype(int)
-    found = count("own", [lengths, lengths]).set_index(["draw", "loader"])
-    for seed in (0, 1):
-        for row in table_rows(lengths, seed=seed, ranks=8):
-            if row["loader"] in PACKERS:
-                times = found.times[seed, row["loader"]]
-                assert times == pytest.approx(row["naive_ratio"])
 
 
 def test_sequences_longer_than_half_a_block_find_partners_in_one_twice_as_long():
