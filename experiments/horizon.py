@@ -35,10 +35,10 @@ WAYS = ("sampling", FIRST, FIXED, "ragged", "bload", "bload_exact", NO_TABLE)
 
 
 def read_ways(folder: Path) -> pd.DataFrame:
-    """Read the runs with their `way`; InputError if they are not of the synthetic data."""
+    """Read the runs with their `way`; InputError if none shows its cues once."""
     runs = read_runs(folder)
-    if DWELL not in runs:
-        raise InputError(f"{folder} has no run on synthetic data, which alone have a horizon")
+    if not (runs.get(CUES, pd.Series(dtype=float)) == 0).any():
+        raise InputError(f"{folder} has no run with {CUES}=0, as experiment=horizon trains them")
     place = runs.get("loader.place", runs["loader.name"])  # a column if sampling is there
     way = runs["loader.name"].mask(place == "first", FIRST).mask(place == "fixed", FIXED)
     return runs.assign(way=way.mask(runs["train.starts"] == "ignored", NO_TABLE))

@@ -74,7 +74,7 @@ def run_row(folder: Path) -> dict:
     losses = [
         line["loss"] for _, line in metric_lines(folder / "metrics.jsonl") if line["kind"] == "step"
     ]
-    last = {"last_loss": np.mean(losses[-max(len(losses) // 10, 1) :])} if losses else {}
+    last = {"last_loss": np.mean(losses[-max(len(losses) // 10, 1) :]) if losses else np.nan}
     commit = read_object(folder / "made_on.json")["git"]
     summary = read_object(folder / "summary.json")
     return {**config, **summary, **last, "commit": commit, "run": folder.name}
