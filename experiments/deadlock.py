@@ -9,14 +9,13 @@ in the backward pass, so a rank with one step more waits there, until gloo's tim
 """
 
 import json
-import multiprocessing as mp
 import re
-import time
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from functools import partial
 from math import isnan
+from multiprocessing import set_forkserver_preload
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -25,12 +24,12 @@ import pandas as pd
 import torch
 import torch.distributed as dist
 from torch.distributed.algorithms.join import Join
+from torch.multiprocessing import start_processes
 from torch.nn.parallel import DistributedDataParallel
 
 from bload import PACKERS, BlockLoader, action_genome_lengths
 from experiments.study import markdown, report_rows
 from experiments.sync import draw, make_classifier, make_source, train_on
-from training.stopping import detach_worker
 
 PLAIN, JOIN, EXITS, BLOCKS = "plain DDP", "DDP with Join", "DDP, exits when done", "DDP, blocks"
 UNEVEN = "uneven"
@@ -68,48 +67,36 @@ def measure(videos: int, timeout: float) -> list[dict]:
     epochs += [Epoch(BLOCKS, loader, lengths) for loader in PACKERS]
     for epoch in epochs:
         ends = run_ranks(epoch)
-        messages = [f"rank {rank}: {end['says']}" for rank, end in enumerate(ends) if end["says"]]
-        timed_out = any("timed out" in words.lower() for words in messages)
-        account = asdict(epoch.batches(0).account) if epoch.way == BLOCKS else {}
-        row: dict = {"way": epoch.way, "loader": epoch.loader}
+        says = "; ".join(
+            f"rank {rank}: {end['says']}" for rank, end in enumerate(ends) if end["says"]
+        )
+        row: dict = {"way": epoch.way, "loader": epoch.loader, "says": says}
         for key in ("planned", "steps"):
             row |= {f"{key}_{rank}": end[key] for rank, end in enumerate(ends)}
-        row["ended"] = ("timed out" if timed_out else "failed") if messages else "finished"
-        row["seconds"] = round(max(end["seconds"] for end in ends), 2)
-        row |= {key: account.get(key) for key in ("padding", "deleted", "filler")}
-        rows.append({**row, "says": "; ".join(messages)})
+        row["ended"] = (
+            "timed out" if "timed out" in says.lower() else "failed" if says else "finished"
+        )
+        account = asdict(epoch.batches(0).account) if epoch.way == BLOCKS else {}
+        rows.append(row | {key: account.get(key) for key in ("padding", "deleted", "filler")})
     return rows
 
 
 def run_ranks(epoch: Epoch) -> list[dict]:
     """Train an epoch in two processes, which end with this call; return how each rank ended."""
-    context = mp.get_context("forkserver")
-    context.set_forkserver_preload(["experiments.sync", "torch._dynamo"])
+    set_forkserver_preload(["experiments.sync", "torch._dynamo"])
     with TemporaryDirectory() as folder:
-        ranks = [
-            context.Process(target=train_rank, args=(rank, epoch, folder), daemon=True)
-            for rank in range(RANKS)
-        ]
-        try:
-            for process in ranks:
-                process.start()
-            for process in ranks:
-                process.join()
-        finally:
-            for process in ranks:
-                process.kill()
+        start_processes(train_rank, (epoch, folder), RANKS, daemon=True, start_method="forkserver")
         return [json.loads(Path(folder, f"{rank}.json").read_text()) for rank in range(RANKS)]
 
 
 def train_rank(rank: int, epoch: Epoch, folder: str) -> None:
     """Train one of two ranks, and write down how it ended."""
-    detach_worker(rank)  # Ctrl-C is for their parent, which kills them
     torch.set_num_threads(1)
     model, optimiser = make_classifier()
     batches, store = [*epoch.batches(rank)], dist.FileStore(f"{folder}/store", RANKS)
     wait_for_peer(store, rank, "begins")
     timeout = timedelta(seconds=epoch.patience)
-    done, message, began = 0, "", time.monotonic()
+    done, message = 0, ""
     try:
         dist.init_process_group("gloo", store=store, rank=rank, world_size=RANKS, timeout=timeout)
         parallel = DistributedDataParallel(model)
@@ -119,8 +106,7 @@ def train_rank(rank: int, epoch: Epoch, folder: str) -> None:
                 done += 1
     except RuntimeError as error:  # without gloo's source line and advice
         message = re.sub(r"^\[\S+\] ", "", " ".join(str(error).split())).split(". ")[0]
-    seconds = time.monotonic() - began
-    end = {"planned": len(batches), "steps": done, "seconds": seconds, "says": message}
+    end = {"planned": len(batches), "steps": done, "says": message}
     Path(folder, f"{rank}.json").write_text(json.dumps(end))
     if epoch.way != EXITS:  # stay until the other is done, like a rank that evaluates
         wait_for_peer(store, rank, "ends")

@@ -222,42 +222,34 @@ def search_rates(wheel: Path) -> dict[tuple, float]:
 
 
 def figures() -> pd.DataFrame:
-    """Format all figures, a row per model and loader."""
+    """Format all figures, a row per model and loader that was trained."""
     runs, epochs, floor = (study.read_rows(FOLDER / f"{name}.csv") for name in FILES)
-    runs = runs[runs.stage == "final"].set_index([*PAIR, "budget", "seed"]).sort_index()
-    epochs = epochs.groupby(PAIR).mean(numeric_only=True)
-    rows: dict[tuple, dict[str, Any]] = {}
-    for pair in SEEDS:
-        budget_runs = {budget: runs.loc[*pair, budget] for budget in BUDGETS}
+    runs = runs[runs.stage == "final"].set_index([*PAIR, "seed"]).sort_index()
+    frames = runs[runs.budget == "frames"]
+    epochs, rows = epochs.groupby(PAIR).mean(numeric_only=True), {}
+    for pair in (pair for pair in SEEDS if pair in runs.index.droplevel("seed")):
+        seeds, seconds = frames.loc[pair], f"{epochs.seconds[pair]:.1f}"
         row = {key: f"{epochs[key][pair]:,.0f}" for key in ("padded", "deleted")}
-        row |= {
-            "seconds": f"{epochs.seconds[pair]:.1f}",
-            "rate": f"{budget_runs['frames'].rate.iloc[0]:g}",
-        }
-        row |= {
-            f"Recall@20, equal {budget}": student(seeds.recall).text()
-            for budget, seeds in budget_runs.items()
-        }
-        rows[pair] = row | {
-            "over users, equal frames": student(budget_runs["frames"].over_users).text()
-        }
-        if EXACT not in pair:
-            pair_runs = runs.loc[pair[0], EXACT, "frames"], budget_runs["frames"]
-            difference = pair_runs[0].recall - pair_runs[1].recall
-            hits = [np.array([*seeds.hits.str.split()], int).mean(0) for seeds in pair_runs]
+        row |= {"seconds": seconds, "rate": f"{seeds.rate.iloc[0]:g}"}
+        for budget in BUDGETS:
+            recall = runs[runs.budget == budget].loc[pair].recall
+            row[f"Recall@20, equal {budget}"] = student(recall).text()
+        row["over users, equal frames"] = student(seeds.over_users).text()
+        if EXACT not in pair and (pair[0], EXACT) in runs.index.droplevel("seed"):
+            exact = frames.loc[pair[0], EXACT]
+            hits = [np.array([*each.hits.str.split()], int).mean(0) for each in (exact, seeds)]
             interval = bootstrap(100 * (hits[0] - hits[1]), np.array(floor.events[0].split(), int))
-            rows[pair]["`bload_exact` minus this row"] = signed(difference)
-            rows[pair]["the same, users drawn"] = interval.text(sign=True)
-            rows[pair]["p"] = ttest_1samp(difference, 0).pvalue
+            row["`bload_exact` minus this row"] = signed(exact.recall - seeds.recall)
+            row["the same, users drawn"] = interval.text(sign=True)
+            row["p"] = ttest_1samp((exact.recall - seeds.recall).dropna(), 0).pvalue
+        rows[pair] = row
     table = pd.DataFrame(rows.values(), rows).rename_axis(PAIR)
     chances = table.p["gru"].drop(EXACT)
     chances.update(holm(chances.drop(CLIPS)))  # the primary difference stands alone
     table["p"] = pd.concat({"gru": chances}).map("{:.2g}".format)
     table.loc["gru", "Recall@20, equal slots"] = ""  # it computes no padding
-    reached = floor[["recall", "over_users"]].iloc[0].map("{:.1f}".format)
-    table.loc[("popularity", ""), ["Recall@20, equal frames", "over users, equal frames"]] = [
-        *reached
-    ]
+    reached = [*floor[["recall", "over_users"]].iloc[0].map("{:.1f}".format)]
+    table.loc[("popularity", ""), ["Recall@20, equal frames", "over users, equal frames"]] = reached
     return table.fillna("")
 
 
