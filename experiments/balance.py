@@ -25,7 +25,7 @@ from bload.schedule.balance import BALANCES
 from experiments import study
 from experiments.interleaved import on_ranks, sweep_jobs, take_turns
 from experiments.intervals import student
-from experiments.runs import name_missing, name_splits, read_runs
+from experiments.runs import name_splits, read_runs
 from training.ranks import Ranks
 
 RANKS = 8
@@ -129,7 +129,8 @@ def learned_table(folder: Path) -> str:
     heads = ["`loader.balance`", "steps", "seeds", f"Recall@20, {name_splits(runs)}"]
     heads += ["minus `none`", "last loss", "minus `none`"]
     table = study.markdown([row for row in rows if row[2]], heads)
-    return table + name_missing(LEARNED, runs["loader.balance"])
+    missing = [balance for balance in LEARNED if balance not in {*runs["loader.balance"]}]
+    return table + study.name_missing(missing)
 
 
 @study.exit_on_input_error()

@@ -22,8 +22,8 @@ from bload import InputError
 from bload.packing.packers import PACKERS
 from bload.show.draw import colour_of, label_of
 from experiments.intervals import ratio, signed, student
-from experiments.runs import name_missing, name_splits, read_curves, read_runs
-from experiments.study import markdown, report_runs
+from experiments.runs import name_splits, read_curves, read_runs
+from experiments.study import markdown, name_missing, report_runs
 
 LOADER, SEED = "loader.name", "train.seed"
 SHARE = 0.9
@@ -146,7 +146,8 @@ def tables(folder: Path) -> str:
         markdown(predicted, ["predicted before the runs", "by seed"]),
         markdown(afterwards, ["looked at afterwards", "by seed"]),
     ]
-    return "\n\n".join(blocks) + name_missing(("naive", "sampling", "bload"), runs[LOADER])
+    missing = [name for name in ("naive", "sampling", "bload") if name not in {*runs[LOADER]}]
+    return "\n\n".join(blocks) + name_missing(missing)
 
 
 def draw(folder: Path, figure: Figure) -> None:

@@ -24,8 +24,8 @@ from datasets.synthetic.observers import EVERYTHING, MEMORYLESS, cut_off, expect
 from datasets.synthetic.script import write_scripts
 from datasets.synthetic.world import World
 from experiments.intervals import corrected, signed, student
-from experiments.runs import name_missing, name_splits, read_runs
-from experiments.study import markdown, report_runs
+from experiments.runs import name_splits, read_runs
+from experiments.study import markdown, name_missing, report_runs
 
 SEED, DWELL, CUES = "train.seed", "dataset.dwell", "dataset.cue_rate"
 FIRST, FIXED = "sampling, first clips", "sampling, fixed clips"
@@ -102,7 +102,8 @@ def tables(folder: Path) -> str:
         blocks += split_tables(once)
         control = runs[~is_once & (runs.split == split)]
         blocks += [control_table(once, control)] if len(control) else []
-    return "\n\n".join(blocks) + name_missing(WAYS, runs[is_once].way)
+    missing = [way for way in WAYS if way not in {*runs[is_once].way}]
+    return "\n\n".join(blocks) + name_missing(missing)
 
 
 def split_tables(runs: pd.DataFrame) -> list[str]:

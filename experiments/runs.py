@@ -5,7 +5,6 @@
 writes ``runs.csv`` and ``curves.csv`` of the finished runs in folders, to be committed.
 """
 
-from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -52,12 +51,6 @@ def read_curves(folder: Path) -> pd.DataFrame:
 def name_splits(runs: pd.DataFrame) -> str:
     """Name the videos that Recall@20 was read on, such as ``final videos``."""
     return f"{' and '.join(sorted({*runs.split}))} videos"
-
-
-def name_missing(ways: Iterable[str], found: Iterable[str]) -> str:
-    """Say in one line, to follow a table, which of the ways to train have no run."""
-    missing = [way for way in ways if way not in {*found}]
-    return f"\n\nMissing: a run of {', '.join(missing)}." if missing else ""
 
 
 def finished_runs(folder: Path) -> list[Path]:
