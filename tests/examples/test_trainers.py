@@ -152,5 +152,4 @@ def test_lightning_validates_tests_predicts_and_trains_in_half_precision(environ
 def test_plain_ddp_stands_in_the_documents():
     text = (FOLDER / "ddp.py").read_text()
     code = text[text.index('"""Run') :]
-    assert f"```python
-{code}```" in (ROOT / "docs/trainers.md").read_text()
+    assert f"```python\n{code}```" in (ROOT / "docs/trainers.md").read_text()
