@@ -91,7 +91,7 @@ def kernels(monkeypatch):
     ("name", "least"),
     [
         ("README.md", 1),
-        ("start.md", 6),
+        ("start.md", 5),
         ("boundaries.md", 6),
         ("data.md", 1),
         ("recipes.md", 0),
