@@ -8,7 +8,6 @@ from bload.errors import InputError
 from models.criterion import Criterion, loss_divisors
 from models.dds import DDS
 from models.frames import Frames
-from models.position import spread_points
 from models.targets import to_tensors
 from models.temporal import TEMPORAL_PARTS
 from models.temporal.layers import walk_orders
@@ -85,16 +84,6 @@ def test_trains_under_autocast_to_bfloat16(temporal):
     rounded.backward()
     assert rounded.item() == pytest.approx(exact.item(), rel=0.05)
     assert torch.isfinite(gradients(model)).all()
-
-
-def test_anchored_boxes_begin_at_their_anchors():
-    model = tiny(anchored=True, queries=16)
-    for head in (model.object_box, model.union_box):
-        nn.init.zeros_(head.layers[-1].bias)
-    outputs = model(Frames(*batch(1, 2)))
-    for boxes in (outputs.object_boxes_LBTN4, outputs.union_boxes_LBTN4):
-        points = spread_points(16).double().expand_as(boxes[..., :2])
-        torch.testing.assert_close(boxes[..., :2], points, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(

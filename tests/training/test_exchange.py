@@ -24,17 +24,15 @@ PADDINGS = {
 }
 """With each, changes of the model and `bptt`."""
 LENGTHS = {
-    "uneven": ([[3, 2], [4]], [[1], []], 5),
-    "a-filler": ([[2, 4]], [[]], 6),
+    "a-filler": ([[2, 4]], [[]], (6, 6)),
     "other-shapes": ([[2, 1], [3]], [[5, 2], [1]], (3, 7)),
 }
-"""Videos of each block of rank 0 and rank 1, and slots of a block."""
+"""Videos of each block of rank 0 and rank 1, and slots of their blocks."""
 
 
 def make_batches(lengths):
     """For each rank frames with gaps, for rank 0 with extents too, and annotations."""
     *ranks, slots = lengths
-    slots = slots if isinstance(slots, tuple) else (slots,) * len(ranks)
     draw, batches = torch.Generator().manual_seed(0), []
     for rank, blocks in enumerate(ranks):
         frames = random_frames(blocks, slots[rank], seed=rank)
@@ -116,7 +114,7 @@ def test_an_exchange_that_would_not_be_exact_is_refused(config):
 
 def test_evaluation_exchanges_nothing():
     """There are no other ranks here, and nothing waits for them."""
-    (frames, _), *_ = make_batches(LENGTHS["uneven"])
+    (frames, _), *_ = make_batches(LENGTHS["a-filler"])
     model = tiny().eval()
     alone = model(frames)
     model.exchange = True
