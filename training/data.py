@@ -12,9 +12,8 @@ from datasets.build import build_source, check_kind, saved_config
 from datasets.config import DatasetConfig, SyntheticConfig
 from datasets.synthetic.yardsticks import Yardsticks, make_yardsticks
 from training.config import EvalJob, TrainJob
-from training.folder import read_object
+from training.folder import read_json
 from training.ranks import Ranks
-from training.sidings.fitted import read_cost
 from training.stopping import detach_worker
 
 
@@ -63,8 +62,6 @@ def open_data(cfg: TrainJob, ranks: Ranks) -> Data:
         final = open_split(cfg.dataset, final_split)
     with ranks.agree_on_errors():
         options = cfg.loader.options
-        if "cost" not in options:
-            options["cost"] = read_cost(cfg)
         if (t_max := options["t_max"]) is not None:
             name = source.videos.__getitem__
             check_long(source.lengths, cfg.loader.name, t_max, options, name, "loader.")
@@ -95,7 +92,7 @@ def find_split(cfg: EvalJob, dataset_config: dict[str, Any], splits: dict[str, S
         values = {key: dataset_config[key] for key in ("frame_size", "small_boxes", "validation")}
         values |= {"root": cfg.root, "cache": cfg.cache}
         if (file := Path(cfg.root, KNOBS_FILE)).exists():
-            knobs = {key: value for key, value in read_object(file).items() if key != "version"}
+            knobs = {key: value for key, value in read_json(file).items() if key != "version"}
             dataset = SyntheticConfig("synthetic", **values, **knobs)
         else:
             dataset = DatasetConfig("action_genome", **values)

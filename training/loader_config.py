@@ -10,8 +10,6 @@ from bload.packing.packers import find_packer, make_plan
 from bload.schedule.balance import BALANCES
 from datasets.config_fields import Checked, choice, key, number
 
-COSTS = ("slots", "fitted")
-
 
 def _check_list(key: str, values: Any, max_length: int, alternatives: str) -> None:
     """Raise `InputError` with `alternatives` unless `values` are 1 to `max_length` numbers."""
@@ -36,15 +34,13 @@ class LoaderConfig(Checked):
     window: int = number(
         1, 10**9, "balance=window: steps whose blocks are sorted together by cost", 16
     )
-    cost: Any = key(
-        "of a block, for balance: slots, fitted (timed), or numbers of a bload.Cost", "slots"
-    )
+    cost: Any = key("of a block, for balance: slots, or numbers of a bload.Cost", "slots")
     block_sizes: Any = key("block sizes, such as [94,47], or how many sizes to choose", 1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.cost not in COSTS:
-            _check_list("loader.cost", self.cost, len(fields(Cost)), f"{' or '.join(COSTS)}, or")
+        if self.cost != "slots":
+            _check_list("loader.cost", self.cost, len(fields(Cost)), "slots, or")
         if not isinstance(self.block_sizes, int):
             _check_list("loader.block_sizes", self.block_sizes, 100, "a number of block sizes, or")
         self._check_packer_options()
@@ -60,12 +56,11 @@ class LoaderConfig(Checked):
 
     @property
     def options(self) -> dict[str, Any]:
-        """Options of `bload.BlockLoader`: all keys but the name, and `cost` unless it is fitted."""
+        """Options of `bload.BlockLoader`: all keys but the name."""
         values = {key: value for key, value in asdict(self).items() if key != "name"}
         cost, window = values.pop("cost"), values.pop("window")
         values["balance_options"] = {"steps": window} if self.balance == "window" else {}
-        if cost != "fitted":
-            values["cost"] = Cost() if cost == "slots" else Cost(*cost)
+        values["cost"] = Cost() if cost == "slots" else Cost(*cost)
         return values
 
     def __reduce__(self):  # the class is made from a packer, so pickle would not find it

@@ -28,8 +28,7 @@ from training.compose import compose_job
 from training.config import SYNC_NAMES, TrainConfig
 from training.loader_config import loader_schema
 from training.ranks import Ranks, join_ranks, set_deterministic
-from training.report import write
-from training.sidings import fitted
+from training.report import page
 
 COUNT = 26
 CANDIDATES = 30
@@ -41,7 +40,7 @@ VALUES: dict[str, tuple] = {
     "loader.last": ("fill", "drop"),
     "loader.balance": ("none", *BALANCES),
     "loader.window": (16, 2),
-    "loader.cost": ("slots", "fitted", "[1,0.1]"),
+    "loader.cost": ("slots", "[1,0.1]"),
     "loader.block_sizes": (1, 1, 2, "[45,20]"),
     "loader.long": LONG,
     "loader.draw": ("video", "length"),
@@ -188,12 +187,8 @@ def outcome(ranks: Ranks, lines: list[str]) -> str:
     """``trained``, or the sentence that refuses these overrides."""
     try:
         cfg = compose_job("train", lines)
-        with ranks.agree_on_errors():
-            if cfg.loader.cost == "fitted" and ranks.is_first:
-                with mock.patch.object(fitted, "REPEATS", 1):
-                    fitted.main(lines)
         alone = join_ranks(cfg.train.device, cfg.train.timeout, cfg.train.deterministic)
-        with mock.patch.object(write, "write_or_warn"):
+        with mock.patch.object(page, "write_or_warn"):
             summary = train.train(cfg, alone if ranks.world_size == 1 else ranks)
     except InputError as error:
         return str(error)
