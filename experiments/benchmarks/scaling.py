@@ -22,8 +22,9 @@ from bload import BlockSampler, Cost, action_genome_lengths
 from experiments.benchmarks import Row, Table, make_job
 from experiments.interleaved import Contender, on_ranks
 from experiments.study import ROOT, write_rows
+from training.optimiser import Optimisers
 from training.ranks import Ranks
-from training.step import backward
+from training.step import Position, train_step
 
 CODE = ("models", "bload/packing", "bload/schedule", "training/ranks.py", "training/step.py")
 BLOCKS = {1: (1, 2, 4), 2: (1, 2)}
@@ -72,16 +73,17 @@ def time_ranks(ranks: Ranks, quick: bool) -> list[Row]:
 def time_parts(contender: Contender, steps: int) -> Iterator[Row]:
     """Yield the milliseconds of each part of a step, one after another."""
     ranks, now = contender.ranks, time.perf_counter
-    training = replace(contender.training, parallel=contender.training.model)
+    model = contender.training.model
+    training = replace(contender.training, parallel=model, optimiser=Optimisers())
     for batches in islice(contender.steps, steps):
         ranks.barrier()
         began = now()
-        backward(training, batches, 0)  # nothing is exchanged
+        train_step(training, batches, Position(0, 0, 0.0))  # without an exchange or an update
         computed_at = now()
         ranks.barrier()
         met_at = now()
-        parameters = training.model.parameters()
-        gradient = torch.cat([p.grad.flatten() for p in parameters if p.grad is not None])
+        gradients = [p.grad for p in model.parameters() if p.grad is not None]
+        gradient = torch.cat([gradient.flatten() for gradient in gradients])
         flattened = now()
         ranks.sum(gradient)
         seconds = computed_at - began, met_at - computed_at, now() - flattened

@@ -14,12 +14,14 @@ from models.frames import Frames
 from models.targets import to_tensors
 from tests.training.jobs import WORLD, one_rank
 from training.build import build_training
-from training.step import backward
+from training.step import Position, train_step
 
 VIDEOS = WORLD.train_videos
 ALL_FRAMES = 174
 """Frames of all training videos: a block of this size holds them all."""
 UNCLIPPED = "train.clip_norm=1e9"
+FIRST = Position(0, 0, 0.0)
+"""A step at the rate 0, which leaves the weights as they are."""
 
 
 def double_model(cfg):
@@ -59,7 +61,7 @@ def gradient_and_batches(ranks, cfg, source=None, hook=None):
     Beside it slots and frames of each of the rank's batches.
     """
     training, batches = double_training(ranks, cfg, source, hook)
-    backward(training, batches, 0)
+    train_step(training, batches, FIRST)
     gradient = {name: p.grad.numpy().copy() for name, p in training.model.named_parameters()}
     return gradient, [(batch.valid_BT.shape[1], int(batch.valid_BT.sum())) for batch in batches]
 
@@ -219,7 +221,7 @@ def test_truncation_and_starts_of_the_config_reach_the_network(config):
 
 def test_clipping_bounds_the_gradient_that_is_used(config):
     training, batches = double_training(one_rank(), config("train.clip_norm=0.01"))
-    _, norm, _ = backward(training, batches, 0)
+    figures, _ = train_step(training, batches, FIRST)
     gradients = [p.grad for p in training.model.parameters()]
-    assert norm > 1
+    assert figures.norm > 1
     assert torch.nn.utils.get_total_norm(gradients) <= 0.01 + 1e-9
