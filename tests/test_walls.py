@@ -4,8 +4,6 @@ import ast
 import sys
 from pathlib import Path
 
-import bload
-
 ROOT = Path(__file__).parents[1]
 FLOORS = {"train": 4, "eval": 4, "experiments": 4}
 FLOORS |= {"training": 3, "models": 2, "datasets": 1, "bload": 0, "examples": 0, "docs": 0}
@@ -14,11 +12,6 @@ ROOMS = {"show": 3, "loading": 3, "schedule": 2, "batch": 2, "packing": 1}
 """Of the library; what lies beside them is the floor that all stand on."""
 LIBRARY_NEEDS = {"numpy", "torch", "matplotlib", "PIL"}  # the last two for drawing alone
 LIBRARY_NEEDS |= {"pyarrow"}  # for lengths in Parquet alone
-
-
-SHARED = {"INK", "check_choice", "colour_of", "differences", "label_of"}
-SHARED |= {"any_of", "check_long", "plural", "sized_plan", "suggest", "to_device"}
-"""Names of the library beside `bload.__all__` that the rest of this repository uses."""
 
 
 def sources():
@@ -68,16 +61,3 @@ def test_the_library_needs_numpy_and_torch_alone():
                 first = module.split(".")[0]
                 known = first in LIBRARY_NEEDS | {"bload"} or first in sys.stdlib_module_names
                 assert known, f"{file.relative_to(ROOT)}:{line} imports {module}"
-
-
-def test_only_public_names_of_the_library_are_used():
-    used = set()
-    for top, file, tree in sources():
-        if top == "bload":
-            continue
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom) and node.module.split(".")[0] == "bload":
-                names = {alias.name for alias in node.names} - {*bload.__all__}
-                assert names <= SHARED, f"{file.relative_to(ROOT)}:{node.lineno} imports {names}"
-                used |= names
-    assert used == SHARED

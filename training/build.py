@@ -6,8 +6,8 @@ B blocks, T slots.
 import contextlib
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -25,23 +25,13 @@ from models.criterion import Criterion
 from models.dds import DDS
 from models.frames import Frames
 from models.gap import frame_gaps
+from training.ablations import Ablation
 from training.config import TrainConfig, TrainJob
+from training.data import Data
 from training.inputs import Inputs
 from training.optimiser import Optimiser, RateSchedule, build_optimiser
 from training.ranks import Ranks
 from training.sidings import recompute, sync
-from training.sidings.ablations import Ablation
-
-if TYPE_CHECKING:
-    from training.data import Data
-
-
-class Siding(Protocol):
-    """State of an option, which checkpoints hold under its name; all ranks call both methods."""
-
-    def state_dict(self) -> Any: ...
-
-    def load_state_dict(self, state: Any) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -68,9 +58,8 @@ class Training:
     """Called on every rank after each step of the optimiser."""
     mean_over_ranks: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
     """Context in which weights are their mean over ranks; all ranks enter it."""
-    sidings: Mapping[str, Siding] = field(default_factory=dict)
-    choices: Mapping[str, float] = field(default_factory=dict)
-    """Values that were chosen when the run began, by key; a resumed run keeps them."""
+    rank_states: sync.RankStates | None = None
+    """Weights and optimisers of all ranks, if each has its own."""
 
     @property
     def evaluated_model(self) -> nn.Module:
@@ -133,27 +122,28 @@ def build_inputs(
 
 
 def open_training(
-    cfg: TrainJob, ranks: Ranks, data: "Data", saved: Mapping[str, Any] = {}
+    cfg: TrainJob, ranks: Ranks, data: Data, saved: Mapping[str, Any] = {}
 ) -> Training:
     """Build the model of a job on this rank's device, with its optimiser, losses and inputs.
 
     Args:
-        saved: sidings of the checkpoint to resume.
+        saved: contents of the checkpoint to resume.
     """
-    sampler, choices = data.loader.sampler, {}
+    sampler, recomputed = data.loader.sampler, None
     if cfg.model.recompute == "auto":
-        known = "recompute" in saved
-        share = saved["recompute"] if known else recompute.choose(cfg, ranks, sampler)
-        choices = {"recompute": share}
+        recomputed = saved.get("recomputed")
+        if recomputed is None:
+            recomputed = recompute.choose(cfg, ranks, sampler)
     torch.manual_seed(cfg.train.seed)
     with ranks.agree_on_errors():
         model = build_network(cfg.model, ranks.device)
-    model.recomputed = choices.get("recompute", model.recomputed)
+    if recomputed is not None:
+        model.recomputed = recomputed
     model.exchange = cfg.train.exchange == "frames" and ranks.world_size > 1
     one_shape = sampler.plan.has_one_size and not cfg.model.skip_padding
     choose_kernels(cfg.train.amp, cfg.train.deterministic, one_shape)
     cfg = replace(cfg, train=cfg.train.with_epochs_for_slots(data.loader.account.processed))
-    return build_training(cfg, ranks, model, data.source, data.loader, choices)
+    return build_training(cfg, ranks, model, data.source, data.loader)
 
 
 def build_training(
@@ -162,7 +152,6 @@ def build_training(
     model: DDS,
     source: VideoSource,
     loader: BlockLoader | None = None,
-    choices: Mapping[str, float] = {},
 ) -> Training:
     """Build the `Training` of a model that is already on its device.
 
@@ -190,7 +179,6 @@ def build_training(
         ),
         ablation=Ablation(train.starts, train.padding, train.seed),
         evaluation_ablation=Ablation(train.starts, seed=train.seed),
-        choices=choices,
     )
     if train.sync != "allreduce":
         return sync.switch_on(training, loader)

@@ -6,7 +6,7 @@ import torch
 
 from bload import Block, BlockDataset, InputError, collate_blocks
 from tests.bload.conftest import NumberedSource
-from training.sidings.ablations import change_starts, repeat_last
+from training.ablations import change_starts, repeat_last
 
 
 def block_of(t_max, *segments):

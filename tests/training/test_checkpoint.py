@@ -10,19 +10,15 @@ import torch
 import train
 from bload.errors import InputError
 from datasets.files import write_whole
-from tests.training.jobs import checkpoint, one_rank
-from training.checkpoint import check_same_model, load_checkpoint, serialise
+from tests.training.jobs import assert_same_state, checkpoint, one_rank
+from training.checkpoint import check_same_model, load_checkpoint
 from training.compose import compose_job
 
 STATE = {"model": {"weight": torch.arange(6.0)}, "config": {"model": {"width": 6}}}
 
 
-def save_checkpoint(path, state):
-    write_whole(path, serialise(state))
-
-
 def test_a_folder_stands_for_its_last_checkpoint(tmp_path):
-    save_checkpoint(tmp_path / "last.pt", STATE)
+    torch.save(STATE, tmp_path / "last.pt")
     assert load_checkpoint(tmp_path)["config"] == STATE["config"]
 
 
@@ -43,29 +39,31 @@ def test_a_device_is_never_replaced_by_a_file(tmp_path):
     assert (tmp_path / "pipe").is_fifo()
 
 
-def test_any_flipped_bit_and_any_cut_is_noticed(tmp_path):
+def test_a_flipped_bit_is_noticed_or_changes_nothing_and_a_cut_is_noticed(tmp_path):
     path = tmp_path / "last.pt"
-    save_checkpoint(path, STATE)
+    torch.save(STATE, path)
     good = path.read_bytes()
     draw = torch.Generator().manual_seed(0)
+    noticed = 0
     for _ in range(300):
         damaged = bytearray(good)
         place = int(torch.randint(len(good), (), generator=draw))
         damaged[place] ^= 1 << int(torch.randint(8, (), generator=draw))
         path.write_bytes(damaged)
-        with pytest.raises(InputError, match=r"last.pt .* is damaged"):
-            load_checkpoint(path)
+        try:
+            assert_same_state(load_checkpoint(path), STATE)
+        except InputError as error:
+            noticed += "last.pt cannot be read" in str(error)
+    assert noticed > 100  # the rest of such a small file are names and times of its parts
     for size in (0, 1, len(good) // 2, len(good) - 1):
         path.write_bytes(good[:size])
-        with pytest.raises(InputError, match=r"last.pt .* is damaged"):
+        with pytest.raises(InputError, match=r"last.pt cannot be read"):
             load_checkpoint(path)
 
 
 CHANGES = {
-    "has no loader": lambda saved: saved.pop("loader"),
-    "has no model": lambda saved: saved["config"].pop("model"),
+    "'loader'": lambda saved: saved.pop("loader"),
     "Missing key": lambda saved: saved["model"].popitem(),
-    "'epoch_sums'": lambda saved: saved["progress"].pop("epoch_sums"),
     "": lambda saved: saved["loader"]["plan"].update({"blocks per step": "1"}),
 }
 
@@ -75,7 +73,7 @@ def test_a_part_that_is_missing_or_does_not_fit_is_named(words, finished, config
     folder = shutil.copytree(finished, tmp_path / "runs" / finished.name)
     (folder / "summary.json").unlink()
     CHANGES[words](saved := checkpoint(folder))
-    save_checkpoint(folder / "last.pt", saved)
+    torch.save(saved, folder / "last.pt")
     with pytest.raises(InputError) as error:
         train.train(config("train.epochs=1", "train.log_every=1"), one_rank())
     assert words in str(error.value)

@@ -157,7 +157,7 @@ def is_average_due(step: int, steps: int, interval: int) -> bool:
 
 def switch_on(training: "Training", loader: BlockLoader | None) -> "Training":
     """Let ranks train with weights of their own, as ``train.sync`` says."""
-    training = replace(training, sidings={"sync": RankStates(training)})
+    training = replace(training, rank_states=RankStates(training))
     if training.ranks.world_size == 1:
         return training
     assert loader is not None
