@@ -12,7 +12,7 @@ import pandas as pd
 
 from bload.errors import InputError
 from experiments.study import exit_on_input_error, make_parser
-from training.folder import metric_lines, read_object
+from training.folder import read_json, read_lines
 
 
 def read_runs(folder: Path) -> pd.DataFrame:
@@ -63,20 +63,20 @@ def finished_runs(folder: Path) -> list[Path]:
 
 def run_row(folder: Path) -> dict:
     """Return a run's config, summary, commit, and the mean loss of the last tenth of its steps."""
-    config = pd.json_normalize(read_object(folder / "config.json")).iloc[0].to_dict()
+    config = pd.json_normalize(read_json(folder / "config.json")).iloc[0].to_dict()
     losses = [
-        line["loss"] for _, line in metric_lines(folder / "metrics.jsonl") if line["kind"] == "step"
+        line["loss"] for _, line in read_lines(folder / "metrics.jsonl") if line["kind"] == "step"
     ]
     last = {"last_loss": np.mean(losses[-max(len(losses) // 10, 1) :]) if losses else np.nan}
-    commit = read_object(folder / "made_on.json")["git"]
-    summary = read_object(folder / "summary.json")
+    commit = read_json(folder / "made_on.json")["git"]
+    summary = read_json(folder / "summary.json")
     return {**config, **summary, **last, "commit": commit, "run": folder.name}
 
 
 def curve(folder: Path) -> pd.DataFrame:
     """Return the figures of a run by finished epochs; keys of evaluations begin with ``eval_``."""
     rows: dict[float, dict] = {}
-    for _, line in metric_lines(folder / "metrics.jsonl"):
+    for _, line in read_lines(folder / "metrics.jsonl"):
         epoch = line.pop("after", line["epoch"])
         if line["kind"] in ("epoch", "eval"):
             prefix = "eval_" if line["kind"] == "eval" else ""

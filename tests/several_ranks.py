@@ -19,9 +19,9 @@ from training.ranks import Ranks
 from training.stopping import StopRequest
 
 try:
-    from training.report import write
+    from training.report import page
 except ModuleNotFoundError:  # the library's tests, with the packages of the library alone
-    write = None
+    page = None
 
 SECONDS = 600.0
 """After which ranks hang; long, for the machine may be busy."""
@@ -98,8 +98,8 @@ def _serve(rank: int, world_size: int, meeting: Path, tasks, answers) -> None:
     torch.set_num_threads(1)
     mp.set_start_method("fork", force=True)  # of data workers, as in a rank of torchrun
     os.environ["TQDM_DISABLE"] = "1"
-    if write:
-        write.write_or_warn = lambda *_: None  # a page takes longer than a run
+    if page:
+        page.write_or_warn = lambda *_: None  # a page takes longer than a run
     dist.init_process_group(
         "gloo", init_method=f"file://{meeting}", rank=rank, world_size=world_size
     )

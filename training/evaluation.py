@@ -5,8 +5,9 @@ B blocks, T slots.
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from tqdm import tqdm
 
 from bload import Batch, BlockLoader, InputError, natural_t_max
 from datasets.action_genome import VideoSource
+from datasets.annotations.read import trained_pairs
 from datasets.annotations.targets import FrameTargets
 from datasets.letterbox import Letterbox
 from datasets.scoring.prediction import FramePrediction
@@ -23,14 +25,70 @@ from datasets.scoring.predictions_file import PredictionsWriter, join_parts
 from datasets.scoring.recall import RecallMeter
 from datasets.scoring.tables import relation_rows, write_relations
 from datasets.synthetic.yardsticks import Yardsticks
+from models.config import ModelConfig
 from models.predict import predict
+from training.ablations import Ablation
+from training.build import build_inputs
 from training.config import TIMEOUT, EvalJob
+from training.data import Split
 from training.folder import LAST
 from training.inputs import Inputs
 from training.ranks import Ranks, autocast, use_gpu
 from training.stopping import detach_worker
 
 Record = Callable[[Sequence[FrameTargets], Sequence[FramePrediction]], None]
+
+
+def check_outputs(cfg: EvalJob, checkpoints: int) -> None:
+    """Raise `InputError`, before hours of work, if an output file cannot be written."""
+    for path in [Path(name) for name in (cfg.out, cfg.relations, cfg.predictions) if name]:
+        is_not_file = path.exists() and not path.is_file()
+        if is_not_file or not os.access(f"{path.absolute().parent}/", os.W_OK):
+            raise InputError(f"{path} cannot be written; name a file in a folder that can be")
+    if cfg.predictions and checkpoints > 1:
+        raise InputError(
+            f"predictions={cfg.predictions} is one file but {cfg.checkpoint} holds "
+            f"{checkpoints} checkpoints; give checkpoint= one of them"
+        )
+
+
+def evaluate_checkpoint(
+    cfg: EvalJob,
+    path: Path,
+    model: nn.Module,
+    checkpoint: dict[str, Any],
+    split: Split,
+    ranks: Ranks,
+    record: Record,
+) -> tuple[dict[str, float], list[dict[str, Any]]]:
+    """Return the figures of a checkpoint and its `relation_rows`; write its predictions if asked.
+
+    Args:
+        record: as those of `measure`.
+    """
+    started_at = time.perf_counter()
+    config, (source, yardsticks) = checkpoint["config"], split
+    starts, small_boxes = cfg.starts or config["train"]["starts"], config["dataset"]["small_boxes"]
+    metadata = {"checkpoint": str(path), "split": source.split, "root": str(source.root)}
+    metadata |= {"small_boxes": small_boxes, "validation": config["dataset"]["validation"]}
+    with predictions_in(cfg.predictions, ranks, metadata | {"starts": starts}) as records:
+        meter = measure(
+            model,
+            source,
+            ranks,
+            inputs=build_inputs(ModelConfig(**config["model"]), Letterbox(source), ranks.device),
+            batch_slots=cfg.batch_slots,
+            amp=cfg.amp,
+            workers=cfg.workers,
+            timeout=cfg.timeout,
+            iou=cfg.iou,
+            ablation=Ablation(starts, seed=config["train"]["seed"]),
+            records=[record, *records],
+        )
+    figures = recall_figures(meter, time.perf_counter() - started_at, yardsticks)
+    figures |= meter.unseen_summary(trained_pairs(source.root, small_boxes))
+    rows = relation_rows(meter, str(path)) if cfg.relations else []
+    return {"epoch": checkpoint["epoch"], **figures}, rows
 
 
 def evaluate(
@@ -55,25 +113,28 @@ def evaluate(
     return recall_figures(meter, time.perf_counter() - started_at, yardsticks)
 
 
-def check_outputs(cfg: EvalJob, checkpoints: int) -> None:
-    """Raise `InputError`, before hours of work, if an output file cannot be written."""
-    for path in [Path(name) for name in (cfg.out, cfg.relations, cfg.predictions) if name]:
-        is_not_file = path.exists() and not path.is_file()
-        if is_not_file or not os.access(f"{path.absolute().parent}/", os.W_OK):
-            raise InputError(f"{path} cannot be written; name a file in a folder that can be")
-    if cfg.predictions and checkpoints > 1:
-        raise InputError(
-            f"predictions={cfg.predictions} is one file but {cfg.checkpoint} holds "
-            f"{checkpoints} checkpoints; give checkpoint= one of them"
-        )
-
-
 def recall_figures(
     meter: RecallMeter, seconds: float, yardsticks: Yardsticks | None = None
 ) -> dict[str, float]:
     """Return the meter's summary, the recall of observers, the time and the speed."""
     figures = meter.summary() | (yardsticks.recall(meter) if yardsticks else {})
     return figures | {"seconds": seconds, "frames_per_second": figures["frames"] / seconds}
+
+
+@contextmanager
+def predictions_in(
+    path: Path | str | None, ranks: Ranks, metadata: dict[str, Any]
+) -> Iterator[list[Record]]:
+    """Give `measure` the records that write all predictions to `path`; none without a path."""
+    if not path:
+        yield []
+        return
+    with PredictionsWriter(path, ranks.rank) as writer:
+        yield [writer.write]
+    ranks.barrier()  # every part is complete
+    if ranks.is_first:
+        join_parts(path, ranks.world_size, metadata)
+    ranks.barrier()
 
 
 @torch.no_grad()
@@ -127,7 +188,12 @@ def measure(
     progress_bar = tqdm(loader, "evaluate", loader.steps, leave=False, disable=bar_disabled)
     with ThreadPoolExecutor(1, initializer=use_gpu, initargs=(ranks.device,)) as executor:
         for batch in progress_bar:
-            finish_prediction = predict_batch(model, ablation(batch), inputs, precision)
+            batch = ablation(batch)
+            frames, _ = inputs(batch)
+            with precision:
+                outputs = model(frames)
+            sizes_hw = [target.size_hw for target in batch.targets]
+            finish_prediction = predict(outputs, batch.valid_BT, sizes_hw)
             if pending:
                 pending.result()  # raises what the thread raised
             pending = executor.submit(count, batch.targets, finish_prediction)
@@ -137,33 +203,3 @@ def measure(
             pending.result()
     model.train(was_training)
     return RecallMeter(iou).merge(ranks.gather(meter.state()))
-
-
-def predict_batch(
-    model: nn.Module, batch: Batch, inputs: Inputs, precision: torch.autocast
-) -> Callable[[], list[FramePrediction]]:
-    """Predict a batch from the host, like `predict`; only the model runs in `precision`."""
-    frames, _ = inputs(batch)
-    with precision:
-        outputs = model(frames)
-    return predict(outputs, batch.valid_BT, [target.size_hw for target in batch.targets])
-
-
-def measure_and_write(
-    model: nn.Module,
-    source: VideoSource,
-    ranks: Ranks,
-    path: Path | str,
-    metadata: dict[str, Any],
-    *,
-    records: Sequence[Record] = (),
-    **options: Any,
-) -> RecallMeter:
-    """Call `measure`, and write all predictions to `path`, see `PredictionsWriter`."""
-    with PredictionsWriter(path, ranks.rank) as writer:
-        meter = measure(model, source, ranks, records=[writer.write, *records], **options)
-    ranks.barrier()  # every part is complete
-    if ranks.is_first:
-        join_parts(path, ranks.world_size, metadata)
-    ranks.barrier()
-    return meter

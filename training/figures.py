@@ -1,11 +1,11 @@
 """Cost and losses of epochs, as flat figures for logs and results."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any
+from typing import Any, Self
 
 import torch
 
@@ -31,6 +31,16 @@ class Meter:
     """Clock times: ``seconds``, the whole epoch; ``waiting`` for data; and, apart from these,
     ``start``, in which data workers started."""
     last_lap_at: float = field(default_factory=lambda: time.perf_counter(), repr=False)
+
+    @classmethod
+    def from_ranks(cls, saved: Sequence[Mapping[str, Any]], ranks: Ranks) -> Self:
+        """Return a meter with this rank's part of the `sums` of any number of ranks."""
+        meter = cls()
+        for sums in saved[ranks.rank :: ranks.world_size]:
+            meter.add(losses=sums["losses"])
+        if saved:
+            meter.add(seconds=saved[ranks.rank % len(saved)]["seconds"])
+        return meter
 
     def sums(self) -> dict[str, dict[str, float]]:
         """Return the sums, for a checkpoint."""

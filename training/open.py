@@ -4,7 +4,7 @@ import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from models.weights import load_weights, noise_warning
@@ -12,14 +12,38 @@ from training.build import open_training
 from training.checkpoint import Progress, open_checkpoint, restore
 from training.config import RESUMING, TrainJob
 from training.data import Data, open_data
-from training.folder import RunFolder, checkpoint_file, read_object
+from training.folder import RunFolder, checkpoint_file, read_json, run_name
 from training.memory import reset_peak_memory
 from training.printing import opening_text
 from training.ranks import Ranks
-from training.report import write
-from training.report.write import PAGE, begin_page
+from training.report import page
 from training.run import Run
 from training.tracking import Tracker
+
+
+def prepare_run(cfg: TrainJob, ranks: Ranks) -> tuple[RunFolder, Data, dict[str, Any] | None]:
+    """Return the folder of a run, its data, and its summary if nothing is left to do.
+
+    Raises:
+        InputError: ``run.resume`` names no checkpoint, or something else was trained in the folder.
+    """
+    folder = RunFolder(Path(cfg.run.root, cfg.run.name or run_name(cfg, ranks.world_size)))
+    with ranks.agree_on_errors():
+        if cfg.run.resume in RESUMING:
+            folder.check_same_config(cfg)
+        elif cfg.run.resume != "never":
+            checkpoint_file(cfg.run.resume)
+    data = open_data(cfg, ranks)
+    if not any(ranks.gather(folder.is_finished(cfg.run.resume))):
+        return folder, data, None
+    summary = read_json(folder.summary) if folder.summary.exists() else {}
+    if ranks.is_first:
+        recall = f" with {100 * summary['with/recall@20']:.2f} % Recall@20" if summary else ""
+        print(f"{folder.path} had finished before{recall}; run.resume=never trains it again.")
+    if not ranks.gather(folder.page.exists())[0]:  # killed while it was drawn
+        with folder.lock(ranks):
+            page.write_or_warn(folder, ranks)
+    return folder, data, summary
 
 
 @contextmanager
@@ -51,12 +75,8 @@ def begin_or_resume(
     """Build a run, restored from its checkpoint if there is one; return it and remarks on it."""
     loader = data.loader
     with ranks.agree_on_errors():
-        paths = folder.checkpoints(cfg.run.resume)
-        path, saved, remarks = open_checkpoint(paths)
-        if not paths and cfg.run.resume in RESUMING:
-            folder.check_other_ranks(cfg, loader.sampler)
-            remarks.append(folder.describe_other_epochs(cfg))
-    training = open_training(cfg, ranks, data, saved["sidings"] if saved else {})
+        path, saved, remarks = open_checkpoint(folder.checkpoints(cfg.run.resume))
+    training = open_training(cfg, ranks, data, saved or {})
     if saved is None or path is None:
         progress = Progress()
         if cfg.model.weights:
@@ -76,47 +96,11 @@ def begin_or_resume(
             folder.clear()
         folder.begin(cfg, ranks)
         folder.rewind_metrics(loader.sampler.epoch + 1, loader.step, progress.evaluated_epochs)
-        begin_page(folder.path)
         if path == folder.previous:
             folder.previous.replace(folder.last)  # else saving would move the damaged one over it
     ranks.barrier()
-    tracker = Tracker(
-        folder,
-        config=asdict(cfg),
-        options=cfg.wandb,
-        epochs=progress.epochs,
-        step_size_changes=progress.step_size_changes,
-        is_new=is_new,
-        active=ranks.is_first,
-    )
+    tracker = Tracker(folder, cfg, progress, is_new=is_new, active=ranks.is_first)
     run = Run(cfg, ranks, folder, data, training, progress, tracker)
     if is_new:
         run.save()
     return run, remarks
-
-
-def prepare_run(cfg: TrainJob, ranks: Ranks) -> tuple[RunFolder, Data, dict[str, Any] | None]:
-    """Return the folder of a run, its data, and its summary if nothing is left to do.
-
-    Raises:
-        InputError: ``run.resume`` names no checkpoint, or something else was trained in the folder.
-    """
-    with ranks.agree_on_errors():
-        folder = RunFolder.for_job(cfg, ranks.world_size)
-        if cfg.run.resume not in (*RESUMING, "never"):
-            checkpoint_file(cfg.run.resume)
-    data = open_data(cfg, ranks)
-    with ranks.agree_on_errors():
-        if folder.path.exists() and cfg.run.resume in RESUMING:
-            folder.check_same_config(cfg, data.loader.sampler)
-    if not any(ranks.gather(folder.is_finished(cfg.run.resume))):
-        return folder, data, None
-    summary = read_object(folder.summary) if folder.summary.exists() else {}
-    if ranks.is_first:
-        recall = f" with {100 * summary['with/recall@20']:.2f} % Recall@20" if summary else ""
-        print(f"{folder.path} had finished before{recall}; run.resume=never trains it again.")
-    if not ranks.gather((folder.path / PAGE).exists())[0]:  # killed while it was drawn
-        with folder.lock(ranks):
-            if ranks.is_first:
-                write.write_or_warn(folder.path, ranks.device, data.final.source)
-    return folder, data, summary

@@ -24,12 +24,6 @@ CONSTRAINTS_IN_WORDS = {
     "no": ("no constraint", "all relations per pair"),
 }
 """Name in figures -> its words, and the triplets that it allows."""
-RESETS_IN_WORDS = {
-    "table": "",
-    "ignored": ", states run over from video to video (starts=ignored)",
-    "wrong": ", states cleared in mid-video (starts=wrong)",
-}
-"""Value of ``starts`` -> end of a sentence on it."""
 
 
 def opening_text(
@@ -64,32 +58,28 @@ def epoch_line(epoch: int, epochs: int, figures: Figures) -> str:
     )
 
 
-def summary_text(summary: Figures, picture_files: Iterable[Path] = ()) -> str:
-    """Format the end of a run: its cost, its recall, its files.
+def summary_text(summary: Figures) -> str:
+    """Format the end of a run: its cost, its recall, its folder."""
+    rows = [*summary_rows(summary), ("run folder", summary["folder"])]
+    return f"\n{tabulate(rows, tablefmt='plain', disable_numparse=True)}"
 
-    Args:
-        picture_files: files of pictures and the page.
-    """
-    share = 100 * summary["padding"] / summary["processed"]
-    contents = [*(path.name for path in picture_files), "checkpoints", "metrics.jsonl", "logs"]
-    rows = [
+
+def summary_rows(summary: Figures) -> list[tuple[str, str]]:
+    """Return rows of the cost and the recall of a run."""
+    share = summary["padding"] / summary["processed"]
+    starts = "" if summary["starts"] == "table" else f", starts={summary['starts']}"
+    return [
         (
             "loader",
-            f"{summary['loader']}, T_max {summary['t_max']}, ranks: {summary['ranks']}"
-            f"{RESETS_IN_WORDS[summary['starts']]}",
+            f"{summary['loader']}, T_max {summary['t_max']}, ranks: {summary['ranks']}{starts}",
         ),
-        ("padding", f"{summary['padding']:,.0f} slots per epoch ({share:.1f} % of all)"),
+        ("padding", f"{summary['padding']:,.0f} slots per epoch ({share:.1%} of all)"),
         ("fillers", f"{summary['filler']:,.0f} slots per epoch, which complete the last step"),
         ("deleted frames", f"{summary['deleted']:,.0f} per epoch"),
-    ]
-    if summary["imbalance"] > IMBALANCE_SHOWN:
-        uneven = f"{summary['imbalance']:.3f} (slots of a step's fullest rank over the mean)"
-        rows.append(("imbalance", uneven))
-    rows += [
+        ("imbalance", f"{summary['imbalance']:.3f} (slots of a step's fullest rank over the mean)"),
         (
             "epoch time",
-            f"{summary['epoch_seconds']:.1f} s{', the median' * (summary['epochs'] > 2)} "
-            f"({summary['steps']:.0f} steps, "
+            f"{summary['epoch_seconds']:.1f} s, the median ({summary['steps']:.0f} steps, "
             f"{summary['frames_per_second']:,.0f} frames/s, "
             f"{summary['waiting_seconds']:.1f} s waiting for data)",
         ),
@@ -97,9 +87,7 @@ def summary_text(summary: Figures, picture_files: Iterable[Path] = ()) -> str:
         ("peak memory", f"{summary['peak_memory_mib']:,.0f} MiB per rank"),
         ("evaluated", f"{summary['eval_frames']:,.0f} frames of split {summary['split']}"),
         *recall_rows(summary),
-        ("run folder", f"{summary['folder']}  ({', '.join(contents)})"),
     ]
-    return f"\n{tabulate(rows, tablefmt='plain', disable_numparse=True)}"
 
 
 def recall_rows(figures: Figures) -> list[tuple[str, str]]:
@@ -133,9 +121,8 @@ def best_rows(figures: Figures) -> list[tuple[str, str]]:
 
 def compare_with_memoryless(figures: Figures) -> str:
     """Say how far Recall@20 is from the best without memory; empty if that is not known."""
-    model, memoryless = (
-        figures.get(f"{prefix}/recall@20", math.nan) for prefix in ("with", "memoryless")
-    )
+    keys = ("with/recall@20", "memoryless/recall@20")
+    model, memoryless = (figures.get(key, math.nan) for key in keys)
     if not math.isfinite(model + memoryless):
         return ""
     if model < POOR_SHARE * memoryless:

@@ -14,6 +14,7 @@ from tqdm import tqdm
 from bload import Batch
 from datasets.letterbox import Letterbox
 from training.build import Training, build_inputs
+from training.carry import open_row_states, pack_row_states
 from training.checkpoint import Progress, save_checkpoint
 from training.config import TrainJob
 from training.data import Data, Split
@@ -22,10 +23,8 @@ from training.figures import Meter, epoch_figures, run_summary, sum_losses
 from training.folder import RunFolder
 from training.printing import epoch_line, summary_text
 from training.ranks import Ranks
-from training.report import write
-from training.report.record import RELATIONS
-from training.report.write import drawn_files
-from training.sidings.carry import open_row_states, pack_row_states
+from training.report import page
+from training.report.frames import Album
 from training.step import Position, train_step
 from training.stopping import Stopped
 from training.tracking import Tracker
@@ -47,7 +46,6 @@ class Run:
     meter: Meter = field(default_factory=Meter)
     saved_at: float = field(default_factory=lambda: time.monotonic())
     has_started_workers: bool = False
-    progress_bar: tqdm = field(init=False)
 
     @property
     def epoch(self) -> int:
@@ -59,18 +57,9 @@ class Run:
         return self.training.cfg.epochs
 
     @property
-    def position(self) -> Position:
-        """Position of the step whose batches the loader has just given."""
-        loader = self.data.loader
-        return Position(self.epoch, loader.step - 1, self.epochs_done)
-
-    @property
-    def is_last_step(self) -> bool:
-        return self.data.loader.step == self.data.loader.steps
-
-    @property
-    def is_save_due(self) -> bool:
-        return time.monotonic() - self.saved_at >= 60 * self.cfg.train.checkpoint_minutes
+    def epochs_done(self) -> float:
+        """Epochs that are done, with the share of the current one."""
+        return self.epoch + float(self.data.loader.sampler.share_done(self.data.loader.step))
 
     @property
     def is_evaluation_due(self) -> bool:
@@ -82,35 +71,26 @@ class Run:
         is_new = self.progress.evaluated_epochs < self.epochs_done
         return self.data.validation is not None and is_due and is_new
 
-    @property
-    def epochs_done(self) -> float:
-        """Epochs that are done, with the share of the current one."""
-        return self.epoch + float(self.data.loader.sampler.share_done(self.data.loader.step))
-
     def begin_epoch(self, epoch: int) -> None:
         """Begin an epoch, or go on with the one that a checkpoint was in."""
-        loader = self.data.loader
-        loader.set_epoch(epoch)
-        self.meter = Meter()
-        saved = self.progress.epoch_sums  # maybe of another number of ranks
-        for sums in saved[self.ranks.rank :: self.ranks.world_size]:
-            self.meter.add(losses=sums["losses"])
-        if saved:
-            self.meter.add(seconds=saved[self.ranks.rank % len(saved)]["seconds"])
-        self.row_states = open_row_states(self.progress.row_states, loader, self.ranks.device)
+        self.data.loader.set_epoch(epoch)
+        self.meter = Meter.from_ranks(self.progress.epoch_sums, self.ranks)
+        saved, loader = self.progress.row_states, self.data.loader
+        self.row_states = open_row_states(saved, loader, self.ranks.device)
 
     def batches(self) -> Iterator[list[Batch]]:
         """Yield the batches of each remaining step; add the time of each to the meter."""
         loader = self.data.loader
-        self.progress_bar = tqdm(
-            desc=f"epoch {self.epoch + 1}/{self.epochs}",
-            total=loader.steps,
+        steps = tqdm(
+            loader.by_step(),
+            f"epoch {self.epoch + 1}/{self.epochs}",
+            loader.steps,
             initial=loader.step,
             leave=False,
             disable=None if self.ranks.is_first else True,  # None: only on a terminal
         )
         self.meter.lap()
-        for batches in loader.by_step():
+        for batches in steps:
             if self.cfg.train.workers and not self.has_started_workers:
                 self.ranks.barrier()  # they may take longer on another rank
                 self.meter.lap("start")
@@ -118,26 +98,21 @@ class Run:
             self.meter.lap("seconds", "waiting")
             yield batches
             self.meter.lap("seconds")
-        self.progress_bar.close()
 
     def take_step(self, batches: Sequence[Batch]) -> None:
         """Take a step, and add its figures up; write them down every ``train.log_every`` steps."""
         loader = self.data.loader
-        figures, self.row_states = train_step(
-            self.training, batches, self.position, self.row_states
-        )
+        position = Position(self.epoch, loader.step - 1, self.epochs_done)
+        figures, self.row_states = train_step(self.training, batches, position, self.row_states)
         self.meter.add(losses=figures.losses)
-        loss = figures.losses["loss"] * self.ranks.world_size
-        self.progress_bar.set_postfix(loss=f"{loss:.2f}", refresh=False)
-        self.progress_bar.update()
         if loader.step % self.cfg.train.log_every:
             return
         losses = sum_losses(figures.losses, self.ranks)
         row = {**losses, "norm": figures.norm, "lr": figures.lr}
         self.tracker.log("step", self.epoch + 1, loader.step, row)
-        if self.progress_bar.disable and self.ranks.is_first and not self.is_last_step:
+        if self.ranks.is_first:
             place = f"epoch {self.epoch + 1:>3}/{self.epochs}  step {loader.step}/{loader.steps}"
-            print(f"{place}  loss {losses['loss']:.3f}", flush=True)
+            tqdm.write(f"{place}  loss {losses['loss']:.3f}")
 
     def save_or_stop(self) -> None:
         """Save between two steps if that is due, and before an evaluation.
@@ -147,9 +122,10 @@ class Run:
         Raises:
             Stopped: a rank was asked to stop; the run is saved.
         """
-        if self.is_last_step:
+        if self.data.loader.step == self.data.loader.steps:
             return
-        save, stop = self.ranks.agree_on_flags(self.is_save_due, self.ranks.stop.signal_number > 0)
+        is_due = time.monotonic() - self.saved_at >= 60 * self.cfg.train.checkpoint_minutes
+        save, stop = self.ranks.agree_on_flags(is_due, self.ranks.stop.signal_number > 0)
         if save or stop or self.is_evaluation_due:
             self.progress.epoch_sums = self.ranks.gather(self.meter.sums())
             self.progress.row_states = self.ranks.gather(pack_row_states(self.row_states))
@@ -193,8 +169,8 @@ class Run:
         self.save()
         self.meter.lap()  # drops the time of the evaluation
 
-    def evaluate(self, split: Split, relations: Path | None = None) -> dict[str, float]:
-        """Evaluate the current weights, or their average; `relations` as in `evaluate`."""
+    def evaluate(self, split: Split, **options: Any) -> dict[str, float]:
+        """Evaluate the current weights, or their average; `options` as in `evaluate`."""
         train = self.cfg.train
         with self.training.mean_over_ranks():
             return evaluate(
@@ -208,7 +184,7 @@ class Run:
                 timeout=train.timeout,
                 yardsticks=split.yardsticks,
                 ablation=self.training.evaluation_ablation,
-                relations=relations,
+                **options,
             )
 
     def end_epoch(self) -> None:
@@ -227,20 +203,22 @@ class Run:
 
     def finish(self) -> dict[str, Any]:
         """Evaluate, write and print the summary, and draw the run's page."""
+        source = self.data.final.source
         if self.ranks.is_first:
-            source = self.data.final.source
             print(f"evaluating {len(source.lengths):,} videos of split {source.split}", flush=True)
-        recall = self.evaluate(self.data.final, self.folder.path / RELATIONS)
+        album, relations = Album(source, 1), self.folder.relations
+        recall = self.evaluate(self.data.final, relations=relations, records=[album.keep])
         summary = run_summary(
             self.cfg, self.folder.path, self.training, self.data.loader, self.progress
         )
-        summary |= {"split": self.data.final.source.split}
+        summary |= {"split": source.split}
         summary |= {key if "/" in key else f"eval_{key}": value for key, value in recall.items()}
         if self.ranks.is_first:
             self.tracker.log("summary", self.epochs, 0, summary)
             self.folder.write_json(self.folder.summary, summary)
-            write.write_or_warn(self.folder.path, self.ranks.device, self.data.final.source)
-            self.tracker.show(drawn_files(self.folder.path))
-            print(summary_text(summary, drawn_files(self.folder.path)))
+        page.write_or_warn(self.folder, self.ranks, album)
+        if self.ranks.is_first:
+            self.tracker.show(self.folder.picture)
+            print(summary_text(summary))
         self.ranks.barrier()
         return summary

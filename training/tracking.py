@@ -2,8 +2,9 @@
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self
@@ -11,7 +12,8 @@ from typing import Any, Self
 from bload import Plan
 from bload.show.draw import draw_plans
 from datasets.files import write_whole
-from training.config import WandbConfig
+from training.checkpoint import Progress
+from training.config import TrainJob
 from training.folder import RunFolder
 
 
@@ -19,51 +21,38 @@ class Tracker:
     """Writes the figures of a run on the first rank; a context, closed at the end of the body.
 
     Args:
-        config: of the run, as wandb shows it.
-        options: keys that are None are left to wandb's environment and settings.
-        epochs: figures of the finished epochs.
-        step_size_changes: as in `Progress`; lines have it unless it is 0.
+        progress: of the run; lines have its `step_size_changes` unless there are none.
         is_new: True for a new run, which is a new one in wandb too.
         active: True on the first rank.
     """
 
     def __init__(
-        self,
-        folder: RunFolder,
-        config: dict[str, Any],
-        options: WandbConfig,
-        epochs: Sequence[Mapping[str, Any]],
-        step_size_changes: int,
-        is_new: bool,
-        active: bool,
+        self, folder: RunFolder, cfg: TrainJob, progress: Progress, *, is_new: bool, active: bool
     ) -> None:
         self.file = folder.metrics.open("a") if active else None
-        self.steps, self.finished_epochs = sum(epoch["steps"] for epoch in epochs), len(epochs)
-        changes = {"step_size_changes": step_size_changes}
-        self.changes = changes if step_size_changes else {}
+        self.steps = sum(epoch["steps"] for epoch in progress.epochs)
+        self.finished_epochs = len(progress.epochs)
+        changes = {"step_size_changes": progress.step_size_changes}
+        self.changes = changes if progress.step_size_changes else {}
         self.wandb: Any = None
-        mode = options.mode or os.environ.get("WANDB_MODE", "offline")
+        mode = cfg.wandb.mode or os.environ.get("WANDB_MODE", "offline")
         if active and mode != "disabled":
             with self._guarded():
-                self._begin(folder.path, config, options, mode, is_new)
+                self._begin(folder.path, cfg, mode, is_new)
 
-    def _begin(
-        self, folder: Path, config: dict[str, Any], options: WandbConfig, mode: Any, is_new: bool
-    ) -> None:
+    def _begin(self, folder: Path, cfg: TrainJob, mode: Any, is_new: bool) -> None:
         import wandb  # slow, and needed by one rank only
 
         saved_id = folder / "wandb_id"
-        if is_new:
-            saved_id.unlink(missing_ok=True)
-        wandb_id = saved_id.read_text() if saved_id.exists() else None
+        wandb_id = saved_id.read_text() if saved_id.exists() and not is_new else None
         self.wandb = wandb.init(
             mode=mode,
-            project=options.project or os.environ.get("WANDB_PROJECT", "bload"),
-            group=options.group,
+            project=cfg.wandb.project or os.environ.get("WANDB_PROJECT", "bload"),
+            group=cfg.wandb.group,
             name=os.environ.get("WANDB_NAME", folder.name),
             id=os.environ.get("WANDB_RUN_ID", wandb_id),
             resume="allow" if wandb_id else None,
-            config=config,
+            config=asdict(cfg),
             # Else a job begun after wandb failed would go on with the run of the job before.
             settings=wandb.Settings(silent=True, console="off", reinit="create_new"),
         )
@@ -99,16 +88,15 @@ class Tracker:
         """Send wandb a picture of the first blocks of the plans, by loader."""
         if self.wandb is not None:
             with self._guarded(), TemporaryDirectory() as folder:
-                self.show([draw_plans(plans, Path(folder) / "blocks.png")])
+                self.show(draw_plans(plans, Path(folder) / "blocks.png"))
 
-    def show(self, files: Iterable[Path]) -> None:
-        """Send wandb the pictures among the files, by name."""
-        if self.wandb is not None:
+    def show(self, picture: Path) -> None:
+        """Send wandb a picture, if it exists, by its name."""
+        if self.wandb is not None and picture.exists():
             with self._guarded():
                 import wandb
 
-                images = {file.stem: str(file) for file in files if file.suffix == ".png"}
-                self._send({f"pictures/{k}": wandb.Image(path) for k, path in images.items()}, 0)
+                self._send({f"pictures/{picture.stem}": wandb.Image(str(picture))}, 0)
 
     def _send(self, values: dict[str, Any], step: int) -> None:
         """Send a row; wandb's own step counts the optimiser's steps over all epochs.

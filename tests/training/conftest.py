@@ -12,7 +12,7 @@ from tests.several_ranks import SeveralRanks, start_ranks
 from tests.training.jobs import WORLD, one_rank, only_run, overrides
 from training.compose import compose_job
 from training.config import TrainJob
-from training.report import write
+from training.report import page
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def pages() -> None:
 def without_pages(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs end without one, which takes four times as long as they do, except with `pages`."""
     if "pages" not in request.fixturenames:
-        monkeypatch.setattr(write, "write_or_warn", lambda *_: None)
+        monkeypatch.setattr(page, "write_or_warn", lambda *_: None)
 
 
 @pytest.fixture(scope="session")

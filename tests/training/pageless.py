@@ -7,8 +7,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import train
 from training import jobs
-from training.report import write
+from training.report import page
 
-write.write_or_warn = lambda *_: None
+page.write_or_warn = lambda *_: None
 if __name__ == "__main__":  # not in data workers
     jobs.run(train.main)

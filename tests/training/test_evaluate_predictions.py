@@ -15,7 +15,7 @@ from datasets.scoring.ranking import KS
 from tests.installation import run
 from tests.training.jobs import REPOSITORY, evaluate, one_rank
 from tests.training.test_evaluate import NOT_EQUAL, seer_and_source
-from training.evaluation import measure_and_write
+from training.evaluation import measure, predictions_in
 
 WITHOUT_TORCH = (
     "import sys; sys.modules['torch'] = None; "
@@ -26,15 +26,9 @@ WITHOUT_TORCH = (
 def write(ranks, config, path):
     """Predictions of a network that is told what it sees, and the meter's figures."""
     seer, source = seer_and_source(config)
-    meter = measure_and_write(
-        seer,
-        source,
-        ranks,
-        path,
-        {"root": str(source.root), "split": "test", "small_boxes": "keep"},
-        batch_slots=64,
-    )
-    return meter.summary()
+    metadata = {"root": str(source.root), "split": "test", "small_boxes": "keep"}
+    with predictions_in(path, ranks, metadata) as records:
+        return measure(seer, source, ranks, batch_slots=64, records=records).summary()
 
 
 @pytest.fixture(scope="module")

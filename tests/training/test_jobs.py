@@ -48,7 +48,7 @@ FAULTY = """
 import os, train
 from bload import InputError
 from training import jobs, run
-from training.report import write
+from training.report import page
 
 step = run.train_step
 
@@ -58,7 +58,7 @@ def fail(*arguments):
     raise ERROR("of one rank")
 
 run.train_step = fail
-write.write_or_warn = lambda *_: None
+page.write_or_warn = lambda *_: None
 if __name__ == "__main__":
     jobs.run(train.main)
 """

@@ -12,8 +12,8 @@ from datasets.synthetic.world import World
 from datasets.synthetic.yardsticks import make_yardsticks
 from tests.training.jobs import evaluate, one_rank, only_run, overrides
 from tests.training.test_evaluate import recall, seer_and_source
+from training.ablations import Ablation
 from training.compose import compose_job
-from training.sidings.ablations import Ablation
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def ignoring(data_root, tmp_path_factory):
     """The folder of a run like `finished` but for its starts."""
     runs = tmp_path_factory.mktemp("ignoring")
     lines = ("train.epochs=1", "train.log_every=1", "train.starts=ignored")
-    with mock.patch("training.report.write.write_or_warn"):
+    with mock.patch("training.report.page.write_or_warn"):
         train.train(compose_job("train", overrides(data_root, runs, *lines)), one_rank())
     return only_run(runs)
 

@@ -3,13 +3,13 @@
 from dataclasses import fields, replace
 
 import numpy as np
+import pytest
 from PIL import Image
 
 from datasets.action_genome import ActionGenome
-from datasets.annotations.vocabulary import OBJECTS
 from datasets.scoring.prediction import FramePrediction
 from tests.datasets.scoring import drawing
-from training.report.frames import Album, _pair_boxes, draw_frame, draw_strip, spread
+from training.report.frames import Album, draw_strip, spread
 
 GREEN, RED = (10, 125, 50), (198, 40, 40)
 
@@ -27,8 +27,9 @@ def perfect(target):
     )
 
 
-def two_objects():
-    """A frame whose objects have one label of each group."""
+@pytest.fixture
+def target():
+    """A frame whose two objects have one label of each group."""
     _, target = drawing.draw_frame(np.random.default_rng(0), "v.mp4/000001.png", 12)
     return replace(
         target,
@@ -38,60 +39,36 @@ def two_objects():
     )
 
 
-def test_hits_are_green_and_misses_red():
-    target = two_objects()
-    hits, half = perfect(target), perfect(target)
+def colours(target, *predictions):
+    """Those of hits and misses in each column of a picture."""
+    image = Image.new("RGB", (480, 400))
+    picture = draw_strip([(image, target, prediction) for prediction in predictions])
+    width = picture.width // len(predictions)
+    columns = [
+        picture.crop((width * column, 0, width * (column + 1), picture.height))
+        for column in range(len(predictions))
+    ]
+    seen = [{colour for _, colour in column.getcolors(maxcolors=1 << 24)} for column in columns]
+    return [{GREEN, RED} & colours for colours in seen]
+
+
+def test_hits_are_green_and_misses_red_in_the_column_of_their_frame(target):
+    half = perfect(target)
     half.relation_scores_PR[1] = 1 - half.relation_scores_PR[1]  # all labels of one object wrong
-    seen = []
-    for prediction in (hits, half, FramePrediction.empty()):
-        picture = draw_frame(Image.new("RGB", (480, 400)), target, prediction)
-        colours = {colour for _, colour in picture.getcolors(maxcolors=1 << 24)}
-        seen.append({GREEN, RED} & colours)
+    seen = colours(target, perfect(target), half, FramePrediction.empty())
     assert seen == [{GREEN}, {GREEN, RED}, {RED}]
 
 
-def joined(one, other):
-    """The pairs of two predictions in one."""
-    names = [field.name for field in fields(FramePrediction)]
-    return FramePrediction(
-        **{name: np.concatenate([getattr(one, name), getattr(other, name)]) for name in names}
-    )
-
-
-def test_a_pair_that_scores_next_to_nothing_is_not_drawn():
-    target = two_objects()
-    for share, drawn in ((0.2, True), (0.05, False), (0.0, False)):
+def test_a_pair_that_scores_next_to_nothing_is_not_drawn(target):
+    predictions = []
+    for share in (0.2, 0.05, 0.0):
         wrong = replace(perfect(target), object_classes_P=np.array([20, 21]))
         wrong.object_scores_P[:] = share
-        picture = draw_frame(Image.new("RGB", (480, 400)), target, joined(perfect(target), wrong))
-        colours = {colour for _, colour in picture.getcolors(maxcolors=1 << 24)}
-        assert (RED in colours) == drawn
-
-
-def test_boxes_on_one_another_are_drawn_once_with_the_numbers_of_both():
-    target = two_objects()
-    twice = joined(perfect(target), perfect(target))
-    boxes = _pair_boxes(twice, {0: 1, 1: 2, 2: 3, 3: 4}, {2})
-    one, other = (OBJECTS[number] for number in target.object_classes_M)
-    labels = [f"2, 4 {other} 1.00", f"1, 3 {one} 1.00", "1, 2, 3, 4 person"]
-    assert [label for label, _, _ in boxes] == labels
-    assert [colour for _, colour, _ in boxes][:2] == ["#c62828", "#0a7d32"]
-
-
-def test_frames_side_by_side_are_a_column_each_with_what_is_true_and_predicted():
-    target = two_objects()
-    frames = [
-        (Image.new("RGB", (480, 400)), target, prediction)
-        for prediction in (perfect(target), FramePrediction.empty())
-    ]
-    pictures = [draw_strip(*zip(*some, strict=True)) for some in (frames[:1], frames)]
-    assert pictures[1].size == (2 * pictures[0].width, pictures[0].height)
-    middle = pictures[0].width
-    halves = [
-        pictures[1].crop((left, 0, left + middle, pictures[1].height)) for left in (0, middle)
-    ]
-    seen = [{colour for _, colour in half.getcolors(maxcolors=1 << 24)} for half in halves]
-    assert [{GREEN, RED} & colours for colours in seen] == [{GREEN}, {RED}]
+        parts = perfect(target), wrong
+        names = [field.name for field in fields(FramePrediction)]
+        both = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+        predictions.append(FramePrediction(**both))
+    assert [RED in seen for seen in colours(target, *predictions)] == [True, False, False]
 
 
 def test_the_same_videos_spread_over_the_split_are_drawn():
@@ -100,19 +77,10 @@ def test_the_same_videos_spread_over_the_split_are_drawn():
     assert spread(5, 0) == []
 
 
-def test_an_album_draws_a_gif_and_a_png_per_frame_of_the_videos_it_saw(data_root, tmp_path):
+def test_an_album_draws_the_videos_it_saw(data_root, tmp_path):
     source = ActionGenome(data_root, "test", (32, 32))
-    source.lengths = np.minimum(source.lengths, 2)
     album = Album(source, 2)
-    for video in (0, 3):
-        targets = source.targets(video, 0, int(source.lengths[video]))
-        album.keep(targets, [perfect(target) for target in targets])
-    name = source.videos[3]
-    assert album.draw(tmp_path) == [tmp_path / f"{name}.gif"]
-    assert sorted(f"{name}/{p.name}" for p in (tmp_path / name).iterdir()) == [
-        target.name for target in targets
-    ]
-    with Image.open(tmp_path / f"{name}.gif") as gif:
-        assert gif.n_frames == len(targets)
-        with Image.open(tmp_path / targets[0].name) as png:
-            assert (gif.width, gif.height) == ((png.width + 1) // 2, (png.height + 1) // 2)
+    targets = source.targets(3, 0, int(source.lengths[3]))
+    album.keep(targets, [perfect(target) for target in targets])
+    album.save(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [f"{source.videos[3]}.png"]

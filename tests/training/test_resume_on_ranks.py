@@ -1,15 +1,14 @@
 """A run on several ranks goes on after a stop, on as many of them or on others."""
 
-from dataclasses import replace
+import re
 from unittest import mock
 
 import pytest
 
 import train
-from bload import BlockSampler, InputError
+from bload import InputError
 from tests.training import jobs
 from tests.training.jobs import assert_same_run, metrics, one_rank, only_run, train_until
-from training.folder import RunFolder
 from training.optimiser import RateSchedule
 
 OFTEN = ("train.eval_every=1", "train.checkpoint_minutes=0", "train.log_every=1")
@@ -36,20 +35,18 @@ def test_three_ranks_that_are_interrupted_end_with_the_same_weights(config, tmp_
     assert_same_run(only_run(tmp_path / "whole"), only_run(tmp_path / "halves"))
 
 
-@pytest.mark.parametrize(
-    ("blocks", "words"),
-    [
-        (1, "start it on 1 rank, .*, with run.name=bl"),
-        (4, "set train.batch_slots=90 .* run.name=bl"),
-    ],
-)
-def test_the_same_command_on_other_ranks_says_how_to_go_on(config, tmp_path, blocks, words):
-    cfg, here = config(*OFTEN, f"train.batch_slots={45 * blocks}"), tmp_path / "runs" / "other"
+def failure(ranks, cfg):
+    with pytest.raises(InputError) as error:
+        train.train(cfg, ranks)
+    return str(error.value)
+
+
+@pytest.mark.dist
+def test_a_run_in_steps_of_another_size_says_how_to_go_on(config, two_ranks):
+    cfg = config(*OFTEN, "run.name=here", "train.batch_slots=90")
     train_until(one_rank(), cfg, (0, 0))
-    sampler = BlockSampler([45, 30], rank=0, world_size=2)
-    with pytest.raises(InputError, match=f"unfinished on 1 rank; .*{words}"):
-        RunFolder(here).check_other_ranks(cfg, sampler)
-    RunFolder(here).check_other_ranks(replace(cfg, run=replace(cfg.run, name="other")), sampler)
+    advice = r"blocks per step.* 2 .* 4.* set batch_slots to 45"
+    assert all(re.search(advice, sentence) for sentence in two_ranks.run(failure, cfg))
 
 
 def steps_of(folder):
@@ -87,7 +84,7 @@ def test_a_run_goes_on_in_its_folder_on_two_one_and_three_ranks(
     config, tmp_path, two_ranks, three_ranks
 ):
     """Eight videos in blocks of their own: two steps of 2, three of 1, and the last block of 3."""
-    cfg = config(*OFTEN, "loader=naive", "run.resume=elastic")
+    cfg = config(*OFTEN, "loader=naive", "run.resume=elastic", "run.name=here")
     trained = two_ranks.run(train_and_record, cfg, (0, 2))
     with pytest.warns(UserWarning, match="step 2 with 1 block per step instead of 2"):
         trained.append(train_and_record(one_rank(), cfg, (0, 4)))

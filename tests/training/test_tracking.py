@@ -10,7 +10,7 @@ import train
 from bload import make_plan
 from tests.training.jobs import metrics, one_rank, only_run, train_until
 from training import tracking
-from training.config import WandbConfig
+from training.checkpoint import Progress
 from training.folder import RunFolder
 from training.tracking import Tracker
 
@@ -31,14 +31,17 @@ CALLS += [(FakeRun, "log"), (FakeRun, "finish")]
 
 
 @pytest.mark.parametrize(("where", "name"), CALLS, ids=[name for _, name in CALLS])
-def test_a_call_of_wandb_that_fails_is_a_warning(where, name, tmp_path, capsys, monkeypatch):
+def test_a_call_of_wandb_that_fails_is_a_warning(
+    where, name, config, tmp_path, capsys, monkeypatch
+):
     monkeypatch.setattr(wandb, "init", FakeRun)
     monkeypatch.setattr(where, name, Mock(side_effect=wandb.errors.CommError("no server")))
     Image.new("RGB", (9, 9)).save(tmp_path / "prediction.png")
-    with Tracker(RunFolder(tmp_path), {}, WandbConfig("online"), [], 0, True, True) as tracker:
+    job = config("wandb.mode=online")
+    with Tracker(RunFolder(tmp_path), job, Progress(), is_new=True, active=True) as tracker:
         tracker.draw({"bload": make_plan([3, 5], "bload", 8)})
         tracker.log("step", 1, 1, {"loss": 0.5})
-        tracker.show([tmp_path / "prediction.png"])
+        tracker.show(tmp_path / "prediction.png")
     assert capsys.readouterr().out.count("warning: wandb: no server") == 1
     assert metrics(tmp_path) == [{"kind": "step", "epoch": 1, "step": 1, "loss": 0.5}]
 
@@ -55,10 +58,10 @@ def test_figures_come_at_their_step_and_only_a_run_that_goes_on_keeps_its_id(
         return runs[-1]
 
     def draw(folder, *_):
-        Image.new("RGB", (9, 9)).save(folder / "prediction.png")
+        Image.new("RGB", (9, 9)).save(folder.picture)
 
     monkeypatch.setattr(wandb, "init", init)
-    monkeypatch.setattr("training.report.write.write_or_warn", draw)
+    monkeypatch.setattr("training.report.page.write_or_warn", draw)
     job = ("wandb.mode=online", "train.epochs=1", "train.checkpoint_minutes=0", "train.log_every=1")
     train_until(one_rank(), config(*job), (0, 2))
     train.train(config(*job), one_rank())

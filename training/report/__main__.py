@@ -1,19 +1,17 @@
-"""``python -m training.report runs/NAME``: draw the page of a run, finished or not."""
+"""``python -m training.report runs/NAME``: write the page of a run, finished or not."""
 
 import argparse
 from pathlib import Path
 
-import torch
-
 from bload import InputError
+from training.folder import RunFolder
 from training.report.page import write_page
-from training.report.write import drawn_files
 
 parser = argparse.ArgumentParser(prog="python -m training.report", description=__doc__)
 parser.add_argument("run", type=Path, help="folder of a run")
-folder = parser.parse_args().run
+folder = RunFolder(parser.parse_args().run)
 try:
-    write_page(folder, torch.device("cpu"))
+    write_page(folder)
 except InputError as error:
     parser.exit(2, f"error: {error}\n")
-print(*drawn_files(folder), sep="\n")
+print(folder.page)

@@ -1,44 +1,28 @@
-"""Draw the page of a run with its pictures."""
+"""The page of a run, ``report.html`` in its folder, with ``prediction.png``."""
 
 import re
-import sys
+import traceback
 from pathlib import Path
 
-import torch
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from bload import InputError
-from datasets.action_genome import VideoSource
 from datasets.files import write_whole
-from training.folder import LAST
-from training.report.record import Record, read_record
-from training.report.sections import SECTIONS, summary_line
-from training.report.video import draw_run
-from training.report.write import PAGE, PICTURES
+from training.folder import RunFolder
+from training.ranks import Ranks
+from training.report.frames import Album
 
 
-def write_page(path: Path, device: torch.device, source: VideoSource | None = None) -> None:
-    """Draw the pictures and the page of a run.
-
-    Args:
-        source: the split of the run's figures; None opens it, and makes no data.
+def write_page(folder: RunFolder) -> None:
+    """Write the page of a run, finished or not.
 
     Raises:
-        InputError: `path` is no run.
+        InputError: the folder is not that of a run.
     """
-    record = read_record(path)
-    if (path / LAST).exists():
-        try:
-            pictures = draw_run(path / LAST, device, source)
-        except InputError as error:  # such as no data here
-            print(f"no picture: {error}", file=sys.stderr)
-        else:
-            for name, picture in zip(PICTURES, pictures, strict=True):
-                write_whole(path / name, picture)
-    write_whole(path / PAGE, _render(record))
+    from training.report.sections import make_sections  # with matplotlib and pandas, once
 
-
-def _render(record: Record) -> str:
+    if not folder.config.is_file():
+        raise InputError(f"{folder.path} is not the folder of a run; give one, such as runs/NAME")
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -47,8 +31,32 @@ def _render(record: Record) -> str:
         lstrip_blocks=True,
     )
     environment.tests["figure"] = lambda cell: re.fullmatch(r"[-\d.,]+", cell) is not None
-    page = {anchor: (title, make(record)) for anchor, (title, make) in SECTIONS.items()}
-    title = f"BLoad: run {record.path.name}"
-    return environment.get_template("page.html").render(
-        title=title, lead=summary_line(record), page=page
+    page = environment.get_template("page.html").render(
+        title=f"BLoad: run {folder.path.name}", page=make_sections(folder)
     )
+    write_whole(folder.page, page)
+
+
+def write_or_warn(folder: RunFolder, ranks: Ranks, album: Album | None = None) -> None:
+    """Draw the picture of a run that has ended, then its page; only warn if that fails.
+
+    All ranks call this.
+
+    Args:
+        album: draws the picture, on the rank that has seen its video; None leaves the one there.
+    """
+    try:
+        for _, picture in album.draw() if album else ():
+            picture.save(folder.picture)
+        error = None
+    except Exception:
+        error = traceback.format_exc()
+    errors = [*filter(None, ranks.gather(error))]  # and the picture is there
+    if not ranks.is_first:
+        return
+    try:
+        write_page(folder)
+    except Exception:
+        errors.append(traceback.format_exc())
+    if errors:
+        print(*errors, f"warning: python -m training.report {folder.path} tries the page again")
