@@ -17,7 +17,7 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import CompactHydraException
 from omegaconf import OmegaConf
-from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
+from omegaconf.errors import OmegaConfBaseException
 
 from bload.errors import InputError, suggest
 from bload.packing.packers import PACKERS
@@ -26,15 +26,6 @@ from datasets.config_fields import meanings
 from training.config import CONFIGS, EvalJob, TrainJob
 from training.loader_config import loader_schema
 from training.stopping import AgreedError
-
-FIRST_IN_HELP = (
-    *("train.epochs", "train.batch_slots", "train.lr", "train.seed", "train.micro_batches"),
-    *("train.amp", "train.device", "train.workers", "train.eval_every"),
-    *("train.checkpoint_minutes", "loader.t_max", "loader.balance", "dataset.root"),
-    *("dataset.cache", "model.temporal", "model.weights", "run.root", "run.name"),
-    *("run.resume", "wandb.mode"),
-)
-"""Keys that ``--help`` prints first."""
 
 
 @dataclass
@@ -66,19 +57,17 @@ def slots_per_rank(slots: int) -> int:
 
 def format_meanings(*, _root_: Any) -> str:
     """Format every key of a composed config with its value and its meaning, for ``--help``."""
-    rows = {}
+    rows = []
     for _, _, schema in find_schemas(_root_):
         for name, words in meanings(schema):
             value = OmegaConf.select(_root_, name)
             if OmegaConf.is_config(value):
                 value = OmegaConf.to_container(value, resolve=True)
             value = value if isinstance(value, str) else json.dumps(value)
-            rows[name] = f"{name}={value}", words
-    first = [rows.pop(name) for name in FIRST_IN_HELP if name in rows]
-    width = max(len(setting) for setting, _ in (*first, *rows.values()) if len(setting) < 40)
-    lines = [f"  {setting:<{width}}  {words}" for setting, words in first]
-    lines += ["", *(f"  {setting:<{width}}  {words}" for setting, words in rows.values())]
-    return "\n".join(lines).strip("\n").replace("$", "$$")  # Hydra fills in a template
+            rows.append((f"{name}={value}", words))
+    width = max(len(setting) for setting, _ in rows if len(setting) < 40)
+    lines = (f"  {setting:<{width}}  {words}" for setting, words in rows)
+    return "\n".join(lines).replace("$", "$$")  # Hydra fills in a template
 
 
 def list_configs(group: str) -> str:
@@ -144,12 +133,8 @@ def compose_job(name: str, overrides: Sequence[str]) -> Any:
 
 
 def explain(error: CompactHydraException) -> str:
-    """Say what Hydra refuses, in its words unless it is a key that no config has."""
-    cause = error.__cause__
-    if isinstance(cause, ConfigAttributeError | ConfigKeyError) and cause.parent_node is not None:
-        known = known_keys(cause.parent_node._get_root())
-        return str(unknown_key(str(cause.full_key), known))
-    parts = [str(part).partition("\n    full_key")[0] for part in (error, cause) if part]
+    """Say what Hydra refuses, in its words."""
+    parts = [str(part).partition("\n    full_key")[0] for part in (error, error.__cause__) if part]
     return "\n".join(parts)
 
 
@@ -172,17 +157,11 @@ def to_job(config: Any) -> Any:
 
 def check_keys(config: Any) -> None:
     """Raise `InputError` for a key that nothing reads; Hydra lets ``+`` add one."""
-    known = known_keys(config)
-    for prefix, part, _ in find_schemas(config):
+    for prefix, part, schema in find_schemas(config):
+        known = [key.name for key in fields(schema)]
         for name in part:
-            if prefix + name not in known:
-                raise unknown_key(prefix + name, known)
-
-
-def known_keys(config: Any) -> list[str]:
-    """List the keys of the schemas of a composed config."""
-    parts = find_schemas(config)
-    return [prefix + key.name for prefix, _, schema in parts for key in fields(schema)]
+            if name not in known:
+                raise InputError(f"there is no key {prefix}{name}{suggest(name, known)}")
 
 
 def find_schemas(config: Any) -> Iterator[tuple[str, Any, Any]]:
@@ -191,10 +170,3 @@ def find_schemas(config: Any) -> Iterator[tuple[str, Any, Any]]:
         schema = OmegaConf.get_type(part) if OmegaConf.is_dict(part) else None
         if is_dataclass(schema):
             yield prefix, part, schema
-
-
-def unknown_key(name: str, known: Sequence[str]) -> InputError:
-    """Return the error of a key that no schema has."""
-    same = [key for key in known if key.endswith(f".{name}")]
-    advice = f"; did you mean {same[0]}?" if same else suggest(name, known)
-    return InputError(f"there is no key {name} (--help lists all){advice}")

@@ -20,15 +20,13 @@ REPOSITORY = Path(__file__).parents[1]
 @cache
 def environment() -> dict[str, Any]:
     """Return the machine, versions and the commit of this checkout, as of the first call."""
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     info = Path("/proc/cpuinfo")
     cpus = re.findall(r"model name\s*: (.*)", info.read_text()) if info.exists() else []
     return {
         "machine": {
-            "cpu": cpus[0] if cpus else platform.processor() or platform.machine(),
+            "cpu": cpus[0] if cpus else platform.machine(),
             "cores": os.cpu_count(),
             "gpu": torch.cuda.get_device_name(0) if torch.cuda.is_available() else None,
-            "memory_gib": round(memory / 2**30, 1),
             "system": platform.platform(),
         },
         "versions": {

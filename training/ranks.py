@@ -83,46 +83,24 @@ def join_ranks(device: str, timeout: float, deterministic: bool = False) -> Rank
 
     Args:
         device: ``auto`` (the rank's GPU if there is one), ``cpu`` or ``cuda``.
-        timeout: seconds to wait for the other ranks.
+        timeout: seconds to wait for the other ranks; that of the first job holds.
         deterministic: let torch refuse every nondeterministic operation.
 
     Raises:
-        InputError: there is no such device, or an earlier job has joined with other values.
+        InputError: there is no such device.
     """
     end_with_launcher()
     set_deterministic(deterministic)
     world_size = int(os.environ.get("WORLD_SIZE", 1))
-    if world_size > 1:
-        _make_group("cuda" if device != "cpu" and torch.cuda.is_available() else "cpu", timeout)
-    ranks = Ranks(int(os.environ.get("RANK", 0)), world_size, torch.device("cpu"))
-    with ranks.agree_on_errors():
-        chosen_device = _device(device, int(os.environ.get("LOCAL_RANK", 0)))
-    if chosen_device.type == "cuda":
-        gpus = ranks.gather(str(torch.cuda.get_device_properties(chosen_device).uuid))
-        if len({*gpus}) < world_size:
-            raise AgreedError(
-                f"{world_size} ranks share the GPUs {', '.join({*gpus})}; start fewer"
-            )
-    return replace(ranks, device=chosen_device)
-
-
-_group: tuple[str, float] | None = None
-"""Kind of device and timeout of the process group, once there is one."""
-
-
-def _make_group(kind: str, timeout: float) -> None:
-    global _group
-    if _group is None:
+    if world_size > 1 and not dist.is_initialized():
         # Small values on the host use gloo even if gradients use nccl: no GPU synchronises.
-        backend = "cpu:gloo,cuda:nccl" if kind == "cuda" else "gloo"
+        on_gpus = device != "cpu" and torch.cuda.is_available()
+        backend = "cpu:gloo,cuda:nccl" if on_gpus else "gloo"
         dist.init_process_group(backend, timeout=timedelta(seconds=timeout))
         atexit.register(leave_ranks)
-        _group = kind, timeout
-    if _group != (kind, timeout):
-        raise AgreedError(
-            f"this job asks for device {kind} and a timeout of {timeout:g} s, and its ranks have "
-            f"joined with {_group[0]} and {_group[1]:g} s; give it a command of its own"
-        )
+    ranks = Ranks(int(os.environ.get("RANK", 0)), world_size, torch.device("cpu"))
+    with ranks.agree_on_errors():
+        return replace(ranks, device=_device(device, int(os.environ.get("LOCAL_RANK", 0))))
 
 
 def leave_ranks() -> None:

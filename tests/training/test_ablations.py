@@ -45,11 +45,6 @@ def test_a_filled_batch_by_hand(batch):
     assert filled.cu_seqlens.dtype == torch.int32
 
 
-def test_another_name_is_refused_with_the_choices():
-    with pytest.raises(InputError, match=r"'none'.*wrong"):
-        change_starts(START_BT, VALID_BT, "none")
-
-
 def masks(*blocks, t_max=20):
     """valid_BT and start_BT of blocks given as lists of segment lengths."""
     valid_BT = torch.zeros(len(blocks), t_max, dtype=torch.bool)
@@ -61,10 +56,6 @@ def masks(*blocks, t_max=20):
 
 
 VALID_BT, START_BT = masks([3, 5, 4, 6], [20], [], [7, 3], [1, 1, 1, 2])
-
-
-def test_the_table_stays_as_it_is_packed():
-    assert torch.equal(change_starts(START_BT, VALID_BT, "table"), START_BT)
 
 
 def test_wrong_starts_are_as_many_and_all_in_the_middle_of_a_sequence():
@@ -85,14 +76,6 @@ def test_wrong_starts_are_a_function_of_seed_and_block_alone():
     assert len(tables) > 10
     valid, start = masks([3, 5, 4], [3, 4, 5])
     assert sum(torch.equal(*change_starts(start, valid, "wrong", s)) for s in range(20)) < 10
-
-
-def test_every_slot_in_the_middle_of_a_sequence_is_drawn():
-    valid_BT, start_BT = masks([3, 5, 4, 6])
-    drawn_T = sum(change_starts(start_BT, valid_BT, "wrong", s)[0].int() for s in range(300))
-    wanted_T = (valid_BT & ~start_BT)[0]
-    assert torch.equal(drawn_T[1:] > 0, wanted_T[1:])
-    assert drawn_T[wanted_T].max() < 3 * drawn_T[wanted_T].min()
 
 
 def test_repeated_padding_of_rows_that_go_on_is_refused(config):

@@ -17,11 +17,6 @@ from training.compose import compose_job
 STATE = {"model": {"weight": torch.arange(6.0)}, "config": {"model": {"width": 6}}}
 
 
-def test_a_folder_stands_for_its_last_checkpoint(tmp_path):
-    torch.save(STATE, tmp_path / "last.pt")
-    assert load_checkpoint(tmp_path)["config"] == STATE["config"]
-
-
 def test_a_file_and_its_folder_are_on_the_disk_once_it_is_written(tmp_path, monkeypatch):
     def sync(file):
         synced.append((os.fstat(file).st_ino, path.exists()))
@@ -30,13 +25,6 @@ def test_a_file_and_its_folder_are_on_the_disk_once_it_is_written(tmp_path, monk
     monkeypatch.setattr(os, "fsync", sync)
     write_whole(path, "text")
     assert synced == [(path.stat().st_ino, False), (tmp_path.stat().st_ino, True)]
-
-
-def test_a_device_is_never_replaced_by_a_file(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InputError, match="is a folder, a pipe or a device; give a file"):
-        write_whole(tmp_path / "pipe", "text")
-    assert (tmp_path / "pipe").is_fifo()
 
 
 def test_a_flipped_bit_is_noticed_or_changes_nothing_and_a_cut_is_noticed(tmp_path):

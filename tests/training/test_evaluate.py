@@ -1,7 +1,6 @@
 """The figures of an evaluation depend on the model and the data, not on ranks or packing."""
 
 import copy
-import threading
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +8,6 @@ import pytest
 import torch
 from torch import nn
 
-from bload import BlockLoader, InputError
 from datasets.build import build_source
 from datasets.scoring.ranking import KS
 from datasets.scoring.recall import RecallMeter
@@ -18,7 +16,7 @@ from models.frames import Frames
 from models.predict import predict
 from models.targets import to_tensors
 from tests.training.jobs import one_rank
-from training.evaluation import evaluate, measure
+from training.evaluation import evaluate
 
 NOT_EQUAL = ("seconds", "frames_per_second")
 
@@ -129,63 +127,8 @@ def test_the_batch_does_not_change_the_figures(config, packed, batch_slots):
     assert figures(one_rank(), config(), batch_slots) == packed
 
 
-def test_a_worker_does_not_change_the_figures(config, packed):
-    assert figures(one_rank(), config(), workers=1) == packed
-
-
 @pytest.mark.dist
 @pytest.mark.parametrize("only_first", [False, True], ids=["all-videos", "a-rank-without-frames"])
 def test_two_ranks_give_the_figures_of_one_on_each_rank(config, two_ranks, only_first):
     one = figures(one_rank(), config(), 64, 0, only_first)
     assert two_ranks.run(figures, config(), 64, 0, only_first) == [one, one]
-
-
-@pytest.mark.parametrize("training", [True, False])
-def test_evaluating_leaves_the_model_as_it_was(config, training):
-    seer, source = seer_and_source(config())
-    seer.train(training)
-    before = {name: value.clone() for name, value in seer.state_dict().items()}
-    evaluate(seer, source, one_rank(), batch_slots=64)
-    assert seer.training is training
-    assert all(torch.equal(value, before[name]) for name, value in seer.state_dict().items())
-
-
-@pytest.mark.slow
-@pytest.mark.dist
-def test_four_ranks_give_the_figures_of_one(config, four_ranks, packed):
-    assert four_ranks.run(figures, config()) == [packed] * 4
-
-
-def test_batches_are_counted_in_order_by_one_thread_behind_the_model(config):
-    seer, source = seer_and_source(config())
-    computed, batches, names, threads = [], [], [], set()
-
-    def record(targets, predictions):
-        batches.append(1)
-        names.extend(target.name for target in targets)
-        threads.add(threading.current_thread())
-        assert len(targets) == len(predictions)
-        assert len(computed) <= len(batches) + 2  # at most one batch waits
-
-    seer.register_forward_hook(lambda *_: computed.append(1))
-    meter = measure(seer, source, one_rank(), batch_slots=1, records=[record])
-    loader = BlockLoader(source, "bload_exact", batch_slots=64)
-    assert len(computed) == len(batches) == len(loader) > 2
-    assert names == [target.name for batch in loader for target in batch.targets]
-    assert len(threads) == 1
-    assert threading.main_thread() not in threads
-    assert len(meter) == len(names)
-
-
-def test_an_error_behind_the_model_ends_the_evaluation(config):
-    seer, source = seer_and_source(config())
-    computed = []
-    seer.register_forward_hook(lambda *_: computed.append(1))
-    meter_of_one = RecallMeter()
-
-    def count_again(targets, predictions):
-        meter_of_one.update(predictions[:1] * 2, [targets[0]] * 2)
-
-    with pytest.raises(InputError, match="was counted already"):
-        measure(seer, source, one_rank(), batch_slots=1, records=[count_again])
-    assert len(computed) <= 2

@@ -9,7 +9,6 @@ import shutil
 import pytest
 import torch
 
-import eval as evaluation
 from bload.errors import InputError
 from datasets.annotations.read import KNOBS_FILE
 from datasets.annotations.vocabulary import OBJECTS
@@ -30,12 +29,6 @@ def make(folder, *names):
         (folder / name).touch()
 
 
-def test_a_file_stands_for_itself_and_a_run_for_its_last(tmp_path):
-    make(tmp_path, "run/last.pt", "run/best.pt", "run/wandb/other.pt")
-    assert find_checkpoints(tmp_path / "run" / "best.pt") == [tmp_path / "run" / "best.pt"]
-    assert found(tmp_path / "run") == ["last.pt"]
-
-
 def test_a_folder_stands_for_all_checkpoints_under_it(tmp_path):
     make(tmp_path, "b/last.pt", "b/best.pt", "a/1.pt", "a/2.pt", "sweep/c/last.pt", "notes/x.txt")
     make(tmp_path, "stopped/config.json", "kept/config.json", "kept/best.pt")
@@ -49,11 +42,6 @@ def test_a_folder_stands_for_all_checkpoints_under_it(tmp_path):
     ]
     names = [short_name(path, tmp_path) for path in find_checkpoints(tmp_path)]
     assert names == ["a/1.pt", "a/2.pt", "b", "kept/best.pt", "stopped", "sweep/c"]
-
-
-def test_a_folder_without_checkpoints_is_reported(tmp_path):
-    with pytest.raises(InputError, match=r"no checkpoint in .*; give a .pt file"):
-        find_checkpoints(tmp_path)
 
 
 def test_no_data_are_made_where_a_checkpoint_says(type_eval, finished, data_root, tmp_path):
@@ -144,14 +132,3 @@ def test_a_file_that_cannot_be_written_is_reported_before_the_work(finished, tmp
     for key, path in (("out", "nowhere/file"), ("relations", "nowhere/file"), ("out", "pipe")):
         with pytest.raises(InputError, match="cannot be written; name a file in a folder that"):
             evaluate(f"checkpoint={finished}", f"{key}={tmp_path / path}")
-
-
-def test_pictures_are_drawn_beside_the_checkpoint_or_where_asked(finished, tmp_path, monkeypatch):
-    def save(album, folder, iou):
-        drawn.append((folder, len(album.frame_predictions)))
-
-    drawn = []
-    monkeypatch.setattr(evaluation.Album, "save", save)
-    for more in ([], [f"pictures_dir={tmp_path}"]):
-        evaluate(f"checkpoint={finished}", "pictures=1", *more)
-    assert drawn == [(finished / "pictures_last_final", 3), (tmp_path, 3)]

@@ -98,10 +98,3 @@ def test_a_file_of_other_frames_is_reported(written, data_root, tmp_path, capsys
     write_predictions(tmp_path / "empty.parquet", frames, {})
     assert main([str(tmp_path / "empty.parquet"), *root, "test"]) == 0
     assert "123 frames" in capsys.readouterr().out
-
-
-def test_one_file_for_several_checkpoints_is_refused(tmp_path):
-    for name in ("a.pt", "b.pt"):
-        (tmp_path / name).touch()
-    with pytest.raises(InputError, match=r"is one file but .* holds 2 checkpoints"):
-        evaluate(f"checkpoint={tmp_path}", f"predictions={tmp_path / 'p.parquet'}")

@@ -11,8 +11,6 @@ from experiments.runs import read_runs
 from tests.installation import run
 from tests.training.jobs import REPOSITORY, only_run, overrides
 from training.compose import compose_job
-from training.jobs import check_size
-from training.stopping import AgreedError
 
 PAGE = (REPOSITORY / "docs" / "extending.md").read_text()
 
@@ -77,11 +75,3 @@ def test_an_experiment_of_ones_own_is_a_sweep(mine, data_root, tmp_path):
     printed = run_python(mine, "mine.py", "-m", path, "experiment=short_blocks", *line)
     assert printed.count("\n| loader.t_max=") == 2
     assert len([p for p in (tmp_path / "runs").iterdir() if p.is_dir()]) == 2
-
-
-def test_a_size_of_an_experiment_that_has_no_short_form_is_refused():
-    choices = {"size": "quick", "experiment": "short_blocks"}
-    with pytest.raises(AgreedError, match="size=quick is known for the experiments in"):
-        check_size(choices)
-    check_size(choices | {"experiment": "paper_table"})
-    check_size(choices | {"size": None})

@@ -7,10 +7,7 @@ import torch.distributed as dist
 
 from bload import Plan, make_schedule
 from training.figures import imbalance, sum_losses
-from training.printing import CONSTRAINTS_IN_WORDS, compare_with_memoryless, epoch_line, recall_rows
-
-FIGURES = dict.fromkeys(("loss", "seconds", "frames_per_second"), 1.0)
-FIGURES |= dict.fromkeys(("padding", "filler", "deleted"), 0)
+from training.printing import CONSTRAINTS_IN_WORDS, compare_with_memoryless, recall_rows
 
 
 def test_the_fullest_rank_of_each_step_makes_the_imbalance():
@@ -18,11 +15,6 @@ def test_the_fullest_rank_of_each_step_makes_the_imbalance():
     schedule = make_schedule(plan, 2)
     assert imbalance(schedule, skips_padding=False) == 1
     assert imbalance(schedule, skips_padding=True) == pytest.approx((6 + 4) / (4 + 3.5))
-
-
-def test_an_imbalance_is_shown_only_where_there_is_one():
-    assert epoch_line(1, 2, FIGURES | {"imbalance": 1.126}).endswith("  imbalance 1.126")
-    assert epoch_line(1, 2, FIGURES | {"imbalance": 1.0}).endswith("deleted 0")
 
 
 def summed(ranks):

@@ -94,18 +94,6 @@ def test_with_a_cache_the_second_epoch_decodes_nothing(root, tmp_path):
     assert decoded(cache, "train.epochs=3") == 0
 
 
-def test_augmentation_changes_training_and_is_drawn_alike_again(root, tmp_path):
-    def losses(*more) -> list[float]:
-        runs = tmp_path / str(len(list(tmp_path.iterdir())))
-        train.train(job(root, runs, "train.log_every=1", *more), one_rank())
-        return [line["loss"] for line in metrics(only_run(runs)) if line["kind"] == "step"]
-
-    still = [f"dataset.augment.{name}=0" for name in ("flip", "jitter", "crop", "shrink")]
-    augmented = losses()
-    assert augmented == losses()
-    assert augmented != losses(*still)
-
-
 def test_the_network_gets_extents_and_gaps_and_every_epoch_is_drawn_anew(root, tmp_path):
     forward, drawn, told = DDS.forward, Augmentation.__call__, []
     epochs = set()

@@ -15,7 +15,7 @@ from training.build import open_training
 from training.compose import compose_job
 from training.data import open_data
 from training.figures import Meter, epoch_figures, summarise
-from training.ranks import Ranks, autocast
+from training.ranks import Ranks
 from training.step import Position, train_step
 
 
@@ -29,21 +29,6 @@ def test_an_epochs_figures_are_those_of_its_slowest_rank_and_its_mean_losses(con
     assert summarise([figures, figures | {"loss": 9.0}])["loss"] == 9
     with mock.patch.object(Ranks, "gather", return_value=[(2.0, 0.1, 0.0), (1.0, 0.5, 0.0)]):
         assert epoch_figures(data.loader, meter, one_rank())["seconds"] == 2
-
-
-def test_a_meter_adds_times_up_by_name_and_leaves_out_what_has_none(monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr("time.perf_counter", lambda: now[0])
-    meter = Meter(seconds={"seconds": 1.0})
-    for seconds, names in (
-        (100, ["start"]),
-        (2, ["seconds", "waiting"]),
-        (9, []),
-        (4, ["seconds"]),
-    ):
-        now[0] += seconds
-        meter.lap(*names)
-    assert meter.seconds == {"seconds": 7, "start": 100, "waiting": 2}
 
 
 def test_a_gradient_that_is_not_finite_changes_nothing(config):
@@ -73,26 +58,6 @@ def test_a_step_draws_its_own_dropout(config):
 
     assert len({loss(0, 0), loss(0, 1), loss(1, 0), loss(0, 0, 1)}) == 4
     assert loss(0, 1) == loss(0, 1)
-
-
-def test_the_seed_changes_the_plan_and_the_initial_weights(config):
-    def begin(seed):
-        cfg = config(f"train.seed={seed}")
-        data = open_data(cfg, one_rank())
-        weights = open_training(cfg, one_rank(), data).model.state_dict()
-        return data.loader.plan.sequence.tolist(), weights["relation.weight"]
-
-    (one, weights), (other, others), (again, same) = begin(0), begin(1), begin(0)
-    assert one == again != other
-    assert torch.equal(weights, same)
-    assert not torch.equal(weights, others)
-
-
-def test_automatic_precision_is_full_on_a_cpu():
-    square = torch.randn(4, 4)
-    for amp, dtype in (("auto", torch.float32), ("off", torch.float32), ("bf16", torch.bfloat16)):
-        with autocast(amp, torch.device("cpu")):
-            assert (square @ square).dtype == dtype, amp
 
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "losses.json").read_text())

@@ -10,6 +10,7 @@ import pandas as pd
 from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatter
 
 from bload.show.draw import INK
 
@@ -70,6 +71,8 @@ def losses(lines: pd.DataFrame) -> Chart:
             (line,) = axis.plot(steps["at"], steps[key], lw=1, alpha=0.6)
             axis.plot(epochs["at"], epochs[key], "o-", ms=4, color=line.get_color(), label=name)
         axis.set_yscale("log")
+        axis.yaxis.set_major_formatter("{x:,.10g}")
+        axis.yaxis.set_minor_formatter(LogFormatter())
         axis.set_xlabel("step; dots are means of epochs")
 
     values = lines.loss.dropna()
