@@ -24,7 +24,7 @@ from datasets.files import write_whole
 from datasets.scoring.tables import format_comparison, format_recall, write_relations
 from training import jobs
 from training.build import choose_kernels
-from training.checkpoint import find_checkpoints, load_model, short_name
+from training.checkpoint import find_checkpoints, load_model
 from training.config import CONFIGS, EvalJob
 from training.data import Split, find_split
 from training.evaluation import check_outputs, evaluate_checkpoint
@@ -49,8 +49,7 @@ def evaluate_all(cfg: EvalJob, ranks: Ranks) -> None:
     splits: dict[str, Split] = {}
     results: dict[str, dict[str, Any]] = {}
     relations: list[dict[str, Any]] = []
-    for path in paths:
-        name = short_name(path, cfg.checkpoint)
+    for name, path in paths.items():
         try:
             with ranks.agree_on_errors():
                 model, checkpoint = load_model(path, ranks.device)

@@ -6,7 +6,7 @@ serve evaluation.
 
 import zipfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,7 +20,7 @@ from models.config import ModelConfig, network_keys
 from models.dds import DDS
 from training.build import Training
 from training.config import TrainJob
-from training.folder import LAST, PREVIOUS, checkpoint_file
+from training.folder import LAST, PREVIOUS, checkpoint_file, differences
 from training.stopping import AgreedError
 
 
@@ -82,7 +82,7 @@ def restore(
     """
     ranks = training.ranks
     with ranks.agree_on_errors(), reading(path, "give another checkpoint"):
-        check_same_model(saved["config"]["model"], cfg.model, path)
+        check_same_model(saved["config"], cfg, path)
         loader.sampler.load_state_dict(saved["loader"])
         if loader.sampler.epoch > training.cfg.epochs:
             raise InputError(
@@ -101,6 +101,16 @@ def restore(
     if len(places := set(ranks.gather(place))) > 1:
         raise AgreedError(f"ranks would go on from different places: {'; '.join(sorted(places))}")
     return progress, f"going on from {place}"
+
+
+def check_same_model(saved: dict[str, Any], cfg: TrainJob, path: Path) -> None:
+    """Raise `InputError`, naming the keys, if a checkpoint's model computes something else."""
+    keys, changed = {f"model.{key}" for key in network_keys()}, differences(saved, cfg)
+    if differs := [f"{key} {changed[key]}" for key in sorted(keys & changed.keys())]:
+        raise InputError(
+            f"the checkpoint {path} is of another model: {'; '.join(differs)}; restore these "
+            "settings or start anew with run.resume=never"
+        )
 
 
 def open_checkpoint(paths: Sequence[Path]) -> tuple[Path | None, dict[str, Any] | None, list[str]]:
@@ -135,56 +145,17 @@ def load_checkpoint(path: Path | str) -> dict[str, Any]:
         return torch.load(path, map_location="cpu", weights_only=True)
 
 
-def check_same_model(saved: dict[str, Any], model_config: ModelConfig, path: Path | str) -> None:
-    """Raise `InputError`, naming the keys, if a checkpoint's model computes something else.
-
-    A key that the checkpoint does not have, as it is newer, had its default.
-    """
-    was = {key.name: key.default for key in fields(ModelConfig)} | saved
-    differs = [
-        f"model.{key} was {was[key]} and is {getattr(model_config, key)}"
-        for key in network_keys()
-        if was[key] != getattr(model_config, key)
-    ]
-    if differs:
-        raise InputError(
-            f"the checkpoint {path} is of another model: {'; '.join(differs)}; restore these "
-            "settings or start anew with run.resume=never"
-        )
-
-
-def find_checkpoints(path: Path | str) -> list[Path]:
-    """Find the checkpoints of a path: a file, a run's folder, or a folder of runs or checkpoints.
-
-    A run's folder gives its ``last.pt``, even if there is none yet, so that the run is not skipped
-    silently. Any other folder gives every ``*.pt`` in it, then those of its subfolders, by name.
+def find_checkpoints(path: Path | str) -> dict[str, Path]:
+    """Find the checkpoints of a path, by name: a file, a run's folder, or a folder of runs.
 
     Raises:
         InputError: nothing is found.
     """
     path = Path(path)
-    paths = _list_checkpoints(path) if path.is_dir() else [path]
-    if not paths:
-        raise InputError(
-            f"there is no checkpoint in {path}; give a .pt file, the folder of a run, or a folder "
-            "of these"
-        )
-    return paths
-
-
-def _list_checkpoints(folder: Path) -> list[Path]:
-    files, last = sorted(folder.glob("*.pt")), folder / LAST
-    if last in files or (not files and (folder / "config.json").exists()):
-        return [last]
-    folders = sorted(child for child in folder.iterdir() if child.is_dir())
-    return files + [path for child in folders for path in _list_checkpoints(child)]
-
-
-def short_name(path: Path, base_path: Path | str) -> str:
-    """Return the part of a checkpoint's path that distinguishes it under `base_path`."""
-    base_path = Path(base_path)
-    relative = path.relative_to(base_path) if path != base_path else Path(path.name)
-    return str(relative.parent if relative.name == LAST and len(relative.parts) > 1 else relative)
+    runs = sorted(path.rglob(LAST))
+    if runs and not (path / LAST).exists():
+        return {str(last.parent.relative_to(path)): last for last in runs}
+    return {path.name: checkpoint_file(path)}
 
 
 def load_model(path: Path, device: torch.device) -> tuple[DDS, dict[str, Any]]:

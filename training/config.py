@@ -243,7 +243,7 @@ class TrainJob:
 class EvalJob(Checked):
     """Config of an evaluation: its checkpoints, its data, its outputs."""
 
-    checkpoint: str = key("a file, the folder of a run, or a folder of runs or checkpoints", "")
+    checkpoint: str = key("a file, the folder of a run, or a folder of runs", "")
     split: str | None = choice(SPLITS, "evaluated videos; null: final, or test without it", None)
     starts: str | None = choice(STARTS, "where states are cleared; null: as in training", None)
     root: str | None = key("data root; null: that of the training data", None)

@@ -72,13 +72,13 @@ def run_name(cfg: TrainJob, world_size: int) -> str:
     return "-".join([*parts, hashlib.sha256(text.encode()).hexdigest()[:8]])
 
 
-def differences(saved: Row, cfg: TrainJob) -> list[str]:
-    """List the keys that decide what is trained and differ from a saved config, with both values.
+def differences(saved: Row, cfg: TrainJob) -> dict[str, str]:
+    """Return the keys that decide what is trained and differ from a saved config, with both values.
 
     A key that the saved config does not have, as it is newer, had its default. The data's root and
     the slots of a rank may differ: the lengths and the blocks of a step are checked with the plan.
     """
-    values, changed = asdict(cfg), []
+    values, changed = asdict(cfg), {}
     for group in fields(cfg):
         for key in fields(getattr(cfg, group.name)):
             name = f"{group.name}.{key.name}"
@@ -87,7 +87,7 @@ def differences(saved: Row, cfg: TrainJob) -> list[str]:
             if name in ("dataset.root", "train.batch_slots") or not decides:
                 continue
             if was != values[group.name][key.name]:
-                changed.append(f"{name} was {was} and is {values[group.name][key.name]}")
+                changed[name] = f"was {was} and is {values[group.name][key.name]}"
     return changed
 
 
@@ -126,9 +126,10 @@ class RunFolder:
         """Raise `InputError` if something else was trained here, as a given run.name allows."""
         saved = self.saved_config()
         if saved and (changed := differences(saved, cfg)):
+            words = "; ".join(map(" ".join, changed.items()))
             raise InputError(
-                f"{self.path} holds a run of another config: {'; '.join(changed)}; give another "
-                "run.name, or run.resume=never to train anew there"
+                f"{self.path} holds a run of another config: {words}; give another run.name, or "
+                "run.resume=never to train anew there"
             )
 
     def checkpoints(self, resume: str) -> list[Path]:

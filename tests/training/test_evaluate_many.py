@@ -14,34 +14,21 @@ from datasets.annotations.read import KNOBS_FILE
 from datasets.annotations.vocabulary import OBJECTS
 from tests.training.jobs import REPOSITORY, checkpoint, evaluate
 from training import data
-from training.checkpoint import find_checkpoints, short_name
+from training.checkpoint import find_checkpoints
 from training.config import EvalJob
 from training.data import find_split
 
 
-def found(folder):
-    return [str(path.relative_to(folder)) for path in find_checkpoints(folder)]
-
-
-def make(folder, *names):
-    for name in names:
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).touch()
-
-
-def test_a_folder_stands_for_all_checkpoints_under_it(tmp_path):
-    make(tmp_path, "b/last.pt", "b/best.pt", "a/1.pt", "a/2.pt", "sweep/c/last.pt", "notes/x.txt")
-    make(tmp_path, "stopped/config.json", "kept/config.json", "kept/best.pt")
-    assert found(tmp_path) == [
-        "a/1.pt",
-        "a/2.pt",
-        "b/last.pt",
-        "kept/best.pt",
-        "stopped/last.pt",
-        "sweep/c/last.pt",
-    ]
-    names = [short_name(path, tmp_path) for path in find_checkpoints(tmp_path)]
-    assert names == ["a/1.pt", "a/2.pt", "b", "kept/best.pt", "stopped", "sweep/c"]
+def test_a_folder_stands_for_its_runs_and_a_run_for_its_last_checkpoint(tmp_path):
+    for name in ("b/last.pt", "b/best.pt", "a/1.pt", "sweep/c/last.pt", "notes/x.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    last, other = tmp_path / "b/last.pt", tmp_path / "sweep/c/last.pt"
+    assert find_checkpoints(tmp_path) == {"b": last, "sweep/c": other}
+    assert [*find_checkpoints(tmp_path / "b").values()] == [last]
+    assert [*find_checkpoints(tmp_path / "a/1.pt").values()] == [tmp_path / "a/1.pt"]
+    with pytest.raises(InputError, match=r"there is no checkpoint .*notes"):
+        find_checkpoints(tmp_path / "notes")
 
 
 def test_no_data_are_made_where_a_checkpoint_says(type_eval, finished, data_root, tmp_path):
@@ -115,16 +102,17 @@ def test_a_folder_of_runs_gives_a_line_each_and_reads_equal_data_once(
 
 
 def test_one_that_cannot_be_read_is_reported_and_the_others_go_on(type_eval, finished, tmp_path):
-    for name in ("a.pt", "c.pt"):
+    for name in ("a", "b", "c"):
+        (tmp_path / name).mkdir()
         shutil.copy(finished / "last.pt", tmp_path / name)
-    (tmp_path / "b.pt").write_text("hello\n")
+    (tmp_path / "b/last.pt").write_text("hello\n")
     status, printed = type_eval(f"checkpoint={tmp_path}")
     assert "1 of 3" in str(status)
     a, c, b, observers, _ = printed.rstrip().splitlines()[-5:]
     assert a.split()[1:] == c.split()[1:]
     assert a.split()[1:3] == ["1", "61"]
     assert observers.startswith("ideal observers: ")
-    assert b.startswith(f"b.pt  not evaluated: {tmp_path / 'b.pt'} cannot be read")
+    assert b.startswith(f"b  not evaluated: {tmp_path / 'b/last.pt'} cannot be read")
 
 
 def test_a_file_that_cannot_be_written_is_reported_before_the_work(finished, tmp_path):

@@ -127,7 +127,7 @@ def test_ranks_apart_that_are_interrupted_end_as_if_they_were_not(config, tmp_pa
     two_ranks.run(train_until, config(*options, runs="halves"))
     whole, halves = only_run(tmp_path / "whole"), only_run(tmp_path / "halves")
     assert_same_run(whole, halves)
-    assert_same_state(checkpoint(halves)["sidings"]["sync"], checkpoint(whole)["sidings"]["sync"])
+    assert_same_state(checkpoint(halves)["rank_states"], checkpoint(whole)["rank_states"])
 
 
 @pytest.mark.dist
@@ -137,7 +137,7 @@ def test_a_checkpoint_holds_all_ranks_and_their_mean(config, tmp_path, two_ranks
     folder = only_run(tmp_path / "runs")
     saved = checkpoint(folder)
     assert saved["loader"]["step"] == 3
-    one, other = saved["sidings"]["sync"]
+    one, other = saved["rank_states"]
     assert one.keys() == other.keys() == {"model", "optimiser", "average"}
     for part in ("model", "average"):
         assert any(not torch.equal(one[part][name], other[part][name]) for name in one[part])
