@@ -3,6 +3,7 @@
 `training.open` opens one, new or resumed; train.py takes its steps.
 """
 
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -113,6 +114,7 @@ class Run:
         if self.ranks.is_first:
             place = f"epoch {self.epoch + 1:>3}/{self.epochs}  step {loader.step}/{loader.steps}"
             tqdm.write(f"{place}  loss {losses['loss']:.3f}")
+            sys.stdout.flush()
 
     def save_or_stop(self) -> None:
         """Save between two steps if that is due, and before an evaluation.

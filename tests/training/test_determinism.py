@@ -10,7 +10,7 @@ from torch.backends import cudnn
 
 import train
 from tests.training.jobs import assert_same_run, only_run
-from training.ranks import join_ranks, set_deterministic
+from training.ranks import join_ranks
 
 OPTIONS = ("train.deterministic=true", "train.log_every=1", "model.dropout=0.3")
 
@@ -34,18 +34,3 @@ def test_a_deterministic_run_computes_the_same_bits_twice(config, tmp_path, devi
         assert cudnn.deterministic
         assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
     assert_same_run(only_run(tmp_path / "one"), only_run(tmp_path / "other"))
-
-
-@pytest.mark.dist
-def test_so_do_two_ranks(config, tmp_path, two_ranks):
-    for runs in ("one", "other"):
-        two_ranks.run(train_deterministically, config(*OPTIONS, "loader=naive", runs=runs))
-    assert_same_run(only_run(tmp_path / "one"), only_run(tmp_path / "other"))
-
-
-def train_deterministically(ranks, config):
-    set_deterministic(True)
-    try:
-        train.train(config, ranks)
-    finally:  # these processes serve other tests too
-        set_deterministic(False)

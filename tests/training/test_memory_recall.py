@@ -39,14 +39,6 @@ def test_yardsticks_add_figures_and_change_none(seen, plain, small_job):
     assert figures["with/recall@20_memory"] != figures["with/recall@20"]
 
 
-def test_wrong_starts_change_the_recall_and_the_batch_does_not(seen, plain):
-    seer, source = seen
-    wrong = recall(seer, source, ablation=Ablation("wrong"))
-    assert wrong != plain
-    assert wrong != recall(seer, source, ablation=Ablation("wrong", seed=1))
-    assert recall(seer, source, batch_slots=212, ablation=Ablation("wrong")) == wrong
-
-
 @pytest.fixture(scope="module")
 def ignoring(data_root, tmp_path_factory):
     """The folder of a run like `finished` but for its starts."""

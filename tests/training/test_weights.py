@@ -1,7 +1,5 @@
 """Training starts from weights when it starts anew, and never needs the file again."""
 
-from pathlib import Path
-
 import pytest
 import torch
 import torchvision
@@ -10,9 +8,6 @@ import train
 from models.weights import noise_warning
 from tests.training.jobs import checkpoint, one_rank, only_run, open_and_leave, train_until
 from training.checkpoint import load_model
-from training.data import open_data
-from training.folder import RunFolder
-from training.open import begin_or_resume
 
 SMALL = (
     *("model.backbone=resnet18", "model.width=16", "model.feedforward=16"),
@@ -63,20 +58,6 @@ def test_a_resnet_from_noise_warns_once(config, capsys):
     assert "model.weights=resnet18" in said
     assert "model.weights=detr" in noise_warning("resnet50", 1e-5)
     assert not noise_warning("conv", 1e-3)
-
-
-def load_on_ranks(ranks, job):
-    """Train nothing; what every rank's backbone begins with."""
-    folder = RunFolder(Path(job.run.root, "run"))
-    folder.path.mkdir(parents=True, exist_ok=True)
-    run, _ = begin_or_resume(job, ranks, folder, open_data(job, ranks))
-    return run.training.model.backbone.conv1.weight.detach().numpy().copy()
-
-
-@pytest.mark.dist
-def test_every_rank_starts_from_the_file(job, two_ranks, resnet):
-    for weight in two_ranks.run(load_on_ranks, job):
-        torch.testing.assert_close(torch.from_numpy(weight), resnet["conv1.weight"])
 
 
 def test_with_weights_the_first_stage_stays_and_the_rest_is_trained(config, tmp_path, resnet):
