@@ -41,7 +41,7 @@ def test_a_run_ends_with_a_page_that_needs_no_other_file(finished):
     assert "mathdefault" not in page  # a label as TeX
     summary = json.loads((finished / "summary.json").read_text())
     recall = f"{100 * summary['with/recall@20']:.2f} %"
-    for text in (recall, "without memory", f"{summary['padding']:,.0f} slots", "train.batch_slots"):
+    for text in (recall, "with memory, ", f"{summary['padding']:,.0f} slots", "train.batch_slots"):
         assert text in page, text
     commit = read_json(finished / "made_on.json")["git"]
     assert commit is None or commit in page
