@@ -6,7 +6,7 @@
 
 Ranks on the CPU (gloo) train a small GRU on feature sequences, each seen once, after the online
 training of Ergen and Kozat (arXiv 1710.08744). Bytes are those that a rank's process wrote (on
-Linux). Only the bytes were predicted, by training/sidings/sync.py.
+Linux). Only the bytes were predicted, by training/sync.py.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ from experiments.interleaved import on_ranks
 from experiments.intervals import student
 from experiments.study import markdown, report_rows
 from training.ranks import Ranks
-from training.sidings.sync import SYNCS, is_average_due, mean_weights, trainable_parameters
+from training.sync import SYNCS, is_average_due, mean_weights, trainable_parameters
 
 FEATURES, CLASSES, WIDTH = 16, 4, 64
 LONGEST, SLOTS = 16, 256

@@ -25,13 +25,13 @@ from models.criterion import Criterion
 from models.dds import DDS
 from models.frames import Frames
 from models.gap import frame_gaps
+from training import recompute, sync
 from training.ablations import Ablation
 from training.config import TrainConfig, TrainJob
 from training.data import Data
 from training.inputs import Inputs
 from training.optimiser import Optimiser, RateSchedule, build_optimiser
 from training.ranks import Ranks
-from training.sidings import recompute, sync
 
 
 @dataclass(frozen=True)

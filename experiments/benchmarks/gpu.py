@@ -26,7 +26,7 @@ from models.cost import measure_cost
 from training.config import TrainJob
 from training.memory import free_memory, peak_memory_mib
 from training.ranks import Ranks, autocast
-from training.sidings.recompute import MEMORY_SHARES
+from training.recompute import MEMORY_SHARES
 
 CODE = ("models", "bload/batch/walk.py", "bload/batch/walk_order.py", "training/step.py")
 LOADERS = ("naive", "mix", "sampling", "bucket", "ragged", "bload", "bload_exact")

@@ -8,9 +8,9 @@ import torch
 
 from models.cost import NetworkCost
 from tests.training.jobs import one_rank
+from training import recompute
 from training.memory import free_memory, taken_memory
 from training.ranks import Ranks
-from training.sidings import recompute
 
 MIB = 2**20
 

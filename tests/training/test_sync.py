@@ -24,8 +24,8 @@ from training.checkpoint import load_model
 from training.config import SYNC_NAMES
 from training.data import open_data
 from training.folder import run_name
-from training.sidings.sync import SYNCS, is_average_due, trainable_parameters
 from training.step import Position, train_step
+from training.sync import SYNCS, is_average_due, trainable_parameters
 
 SHORT = ("loader=naive", "train.epochs=1", "train.checkpoint_minutes=0", "train.ema=0.5")
 """Four steps, with a checkpoint after two."""
