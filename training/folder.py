@@ -27,13 +27,6 @@ from training.config import RESUMING, TrainJob
 from training.provenance import environment
 from training.ranks import Ranks
 
-NAME_PARTS = (
-    ("loader", "t_max", None, "T{}"),
-    ("model", "temporal", "dds", "{}"),
-    ("train", "starts", "table", "starts_{}"),
-    ("train", "padding", "masked", "padding_{}"),
-)
-"""Group, key, default and format of values that a run's name shows unless they are default."""
 LAST, PREVIOUS = "last.pt", "previous.pt"
 """Names of a run's latest checkpoint and of the one before."""
 PATIENCE = 10.0
@@ -54,22 +47,17 @@ def defining_values(config: Any) -> Row:
 def run_name(cfg: TrainJob, world_size: int) -> str:
     """Return a name such as ``bload-dds_tiny-synthetic-s0-1a2b3c4d``, with a hash of the config.
 
-    With blocks of 32 and a GRU: ``bload-dds_tiny-synthetic-T32-gru-s0-5e6f7a8b``. The hash is over
-    the values that are not their key's default, so that a new key leaves names as they are. In
-    place of a rank's slots it has those of all ranks, so that the number of ranks does not matter,
-    unless their weights differ (``train.sync``).
+    The hash is over the values that are not their key's default, so that a new key leaves names as
+    they are. In place of a rank's slots it has those of all ranks, so that the number of ranks does
+    not matter, unless their weights differ (``train.sync``).
     """
     config = defining_values(cfg)
     config["train"]["batch_slots"] = cfg.train.batch_slots * world_size * cfg.train.micro_batches
     if cfg.train.sync != "allreduce":
         config["train"]["ranks"] = world_size
-    parts = [cfg.loader.name, cfg.model.name, cfg.dataset.name]
-    for group, key, default, form in NAME_PARTS:
-        if config[group].get(key, default) != default:
-            parts.append(form.format(config[group][key]))
-    parts.append(f"s{cfg.train.seed}")
-    text = json.dumps(config, sort_keys=True)
-    return "-".join([*parts, hashlib.sha256(text.encode()).hexdigest()[:8]])
+    digest = hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:8]
+    names = cfg.loader.name, cfg.model.name, cfg.dataset.name
+    return "-".join([*names, f"s{cfg.train.seed}", digest])
 
 
 def differences(saved: Row, cfg: TrainJob) -> dict[str, str]:

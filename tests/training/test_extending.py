@@ -45,7 +45,7 @@ def test_a_packer_a_temporal_part_and_a_data_set_are_trained_and_in_the_tables(
     printed = run_python(mine, "mine.py", *line, *data, "loader=next_fit", "model.temporal=mean")
     assert "8 videos, 32 frames" in printed
     folder = only_run(tmp_path / "runs")
-    assert folder.name.startswith("next_fit-dds_tiny-first_frames-mean-")
+    assert folder.name.startswith("next_fit-dds_tiny-first_frames-s0-")
     code = "import next_fit, sys; from bload.__main__ import main; sys.exit(main(['table']))"
     (line,) = (line for line in run_python(mine, "-c", code).splitlines() if "next_fit" in line)
     assert "94" in line.split()
