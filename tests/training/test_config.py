@@ -17,7 +17,7 @@ from training.compose import compose_job
 from training.config import CONFIGS, TrainConfig
 from training.loader_config import loader_schema
 
-GROUPS = [f"loader={name}" for name in PACKERS] + sorted(
+GROUPS = sorted(
     f"{path.parent.relative_to(CONFIGS)}={path.stem}"
     for path in CONFIGS.glob("*/*.yaml")
     if not path.stem.startswith("_")
