@@ -6,7 +6,6 @@ import sys
 
 import pytest
 
-from bload.errors import InputError
 from datasets.annotations.read import read_annotations
 from datasets.scoring.__main__ import main
 from datasets.scoring.prediction import FramePrediction

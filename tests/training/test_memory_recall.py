@@ -3,7 +3,6 @@
 from unittest import mock
 
 import pytest
-import torch
 
 import train
 from datasets.synthetic.world import World
