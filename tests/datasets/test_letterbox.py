@@ -6,7 +6,6 @@ from bload import BlockLoader
 from datasets.action_genome import ActionGenome
 from datasets.augmentation import Augmentation
 from datasets.letterbox import Letterbox
-from models.gap import frame_gaps
 from tests.datasets.box_root import white_box, write_box_root
 
 WIDE, TALL, SAME = (120, 68), (68, 120), (96, 64)
@@ -119,12 +118,3 @@ def test_what_a_video_looks_like_depends_on_neither_packing_nor_ranks(source):
     assert looks(packer="naive") == whole
     assert looks(packer="bload", t_max=3, long="split") == whole  # in pieces
     assert looks(rank=0, world_size=2) | looks(rank=1, world_size=2) == whole
-
-
-def test_gaps_are_frames_since_the_frame_before_in_the_same_segment(source):
-    for batch in batches(source, t_max=20):
-        assert batch.start_BT[:, 1:].any(), "a video begins inside the block"
-        gap_BT = frame_gaps(batch)
-        assert (gap_BT[batch.start_BT] == 0).all()
-        assert (gap_BT[~batch.valid_BT] == 0).all()
-        assert (gap_BT[batch.valid_BT & ~batch.start_BT] == 3).all()

@@ -26,17 +26,12 @@ def array(shape: bytes, dtype: bytes = F4, data: bytes = b"C\x04\0\0\x80\x3f") -
 HOSTILE = {
     "global": b"cos\nsystem\n(U\x04truetR.",
     "global of protocol 4": b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x04true\x85R.",
-    "inst": b"(U\x04trueios\nsystem\n.",
     "newobj": b"\x80\x02csubprocess\nPopen\nU\x04true\x85\x81.",
-    "builtin of an allowed module": b"cnumpy\nload\n(U\x01xtR.",
     "dotted name": b"\x80\x04\x8c\x05numpy\x8c\x0edtype.__init__\x93.",
-    "state of a class": DTYPE + b"(N}U\x08__init__" + NDARRAY + b"stb.",
     "array of objects from bytes": array(b"(K\x01t", OBJECT, b"C\x08AAAAAAAA"),
     "dtype of fields": DTYPE + b"(U\x05f4,O8tR.",
     "array of no dtype": array(b"(K\x01t", b"U\x02f4"),
-    "shape larger than the data": array(b"(J\0\0\0\x40t"),
     "cut off": pickle.dumps([1, 2, 3])[:-4],
-    "empty": b"",
 }
 
 

@@ -35,10 +35,6 @@ def counting_frames(root):
     ]
 
 
-def visible_entry(entries):
-    return next(entry for entry in entries if entry["visible"])
-
-
 def test_the_command_reports_a_whole_root_and_the_next_one_and_writes_nothing(root, capsys):
     before = {path: path.stat().st_mtime_ns for path in root.rglob("*")}
     assert main(["--root", str(root), "--check"]) == 0
@@ -85,17 +81,12 @@ def test_all_faults_of_annotations_are_reported_in_one_run(root):
         for entry in filter(lambda entry: entry["visible"], value[scored]):
             entry |= {f"{key}_relationship": [] for key in ("attention", "spatial", "contacting")}
 
-    def spoil(value):
-        visible_entry(value[names[0]])["class"] = "unicorn"
-        visible_entry(value[names[1]])["spatial_relationship"] = ["inside_out"]
-        value["../../etc/000001.png"] = value[names[3]]
-
     edit(root, unlabel)
     with pytest.raises(InputError, match=f"{scored} has no ground-truth relation"):
         ActionGenome(root, "test", (64, 64)).check_labelled()
-    edit(root, spoil)
+    edit(root, lambda value: value.update({"../../etc/000001.png": value[names[3]]}))
     edit(root, lambda value: value[names[4]].update(bbox_size=(24, 40)), PERSONS_FILE)
     (root / "frames" / names[5]).unlink()
     report = check(root)[0]
-    for part in ("VIDEO/NUMBER", "'unicorn'", "'inside_out'", scored, names[4], names[5]):
+    for part in ("VIDEO/NUMBER", scored, names[4], names[5]):
         assert part in report

@@ -1,13 +1,10 @@
 """Scripts: everything that happens in a video, drawn from its world, split and index alone."""
 
-import pickle
-from dataclasses import replace
-
 import numpy as np
 
 from datasets.synthetic import cues
 from datasets.synthetic.cues import NO_CUE
-from datasets.synthetic.script import COUNTS, write_script, write_scripts
+from datasets.synthetic.script import COUNTS, write_scripts
 from datasets.synthetic.world import World
 
 MANY = World(train_videos=60, test_videos=5)
@@ -19,14 +16,6 @@ def states(script):
     for kind, null in zip((script.attention, script.contacting), nulls, strict=True):
         for m in range(len(script.classes_M)):
             yield script.visible_TM[:, m], kind.cue_TM[:, m], kind, m, null
-
-
-def test_a_script_is_the_same_whenever_it_is_written_and_others_differ():
-    one, again = (write_script(MANY, "train", 7, 20) for _ in range(2))
-    assert pickle.dumps(one) == pickle.dumps(again)
-    others = [(replace(MANY, seed=1), "train", 7), (MANY, "train", 8), (MANY, "test", 7)]
-    scripts = [one, *(write_script(*other, 20) for other in others)]
-    assert len({script.person_boxes_T4.tobytes() for script in scripts}) == 4
 
 
 def test_the_label_in_force_is_the_last_cue_shown_in_this_video():
