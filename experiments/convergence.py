@@ -10,6 +10,7 @@ goes under each loader: the plan, written before any run").
 
 import math
 from collections.abc import Callable
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 
@@ -63,16 +64,6 @@ def work_to(curve: pd.DataFrame, level: float, key: str = "processed") -> float:
     return float(np.interp(level, [0, *curve.recall][ends], [0, *curve[key]][ends]))
 
 
-def common_level(curves: pd.DataFrame) -> float:
-    """Return `SHARE` of the mean Recall@20 at which naive ends."""
-    return SHARE * by_seed(curves, final_recall).naive.mean()
-
-
-def to_level(level: float, curves: pd.DataFrame, key: str = "processed") -> pd.DataFrame:
-    """Compute `work_to` a level for each curve."""
-    return by_seed(curves, lambda curve: work_to(curve, level, key))
-
-
 def loss_fell(curve: pd.DataFrame) -> float:
     """Return by how many percent the mean loss fell from the fourth fifth of the slots to the last.
 
@@ -105,8 +96,9 @@ def tables(folder: Path) -> str:
     ends, best = by_seed(curves, final_recall), by_seed(curves, lambda curve: curve.recall.max())
     rose, fell = by_seed(curves, recall_rose), by_seed(curves, loss_fell)
     own_slots = by_seed(curves, lambda curve: work_to(curve, SHARE * final_recall(curve)))
-    level = common_level(curves)
-    slots, frames = (to_level(level, curves, key) for key in ("processed", "frames"))
+    level = SHARE * ends.naive.mean()
+    slots = by_seed(curves, partial(work_to, level=level))
+    frames = by_seed(curves, partial(work_to, level=level, key="frames"))
     reached, spent = [], []
     for loader in ends.dropna(axis=1, how="all"):
         difference = "" if loader == "naive" else signed(ends[loader] - ends.naive)
@@ -124,16 +116,15 @@ def tables(folder: Path) -> str:
     ]
     afterwards = []
     for percent in (50, 60, 80):
-        lower = to_level(percent, curves)
+        lower = by_seed(curves, partial(work_to, level=percent))
         words = f"slots of `naive` over those of `bload`, to {percent} %"
         afterwards.append([words, format_ratio(lower.naive, lower.bload)])
     at = by_seed(curves, lambda curve: np.interp(116_360, curve.processed, curve.recall))
-    for words, points in (
-        ("`bload` minus `sampling` at 116,360 slots", at.bload - at.sampling),
-        ("best of `bload` minus best of `sampling`", best.bload - best.sampling),
-        ("end of `mix` minus end of `bload`", ends["mix"] - ends.bload),
-    ):
-        afterwards.append([f"{words}, points", signed(points)])
+    afterwards += [
+        ["`bload` minus `sampling` at 116,360 slots, points", signed(at.bload - at.sampling)],
+        ["best of `bload` minus best of `sampling`, points", signed(best.bload - best.sampling)],
+        ["end of `mix` minus end of `bload`, points", signed(ends["mix"] - ends.bload)],
+    ]
     videos = name_splits(runs.replace({"split": {"final": "validation"}}))  # those of curves
     heads = ["steps", "slots", f"Recall@20 at the end, {videos}", "minus naive"]
     heads += ["Recall@20, last fifth minus the fifth before", "fall of the loss, the same, %"]

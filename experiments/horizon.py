@@ -14,6 +14,7 @@ recipe or the cue"). Stars are after Holm's correction over the horizons of a ro
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -67,11 +68,12 @@ def predictions(runs: pd.DataFrame) -> dict[str, pd.Series]:
 
 
 @cache
-def observe(world: World, split: str, clip: int) -> list[float]:
+def observe(split: str, clip: int, **knobs: Any) -> list[float]:
     """Return Recall@20 on `split`, in percent, of observers of nothing, a clip, everything.
 
     Also return the percentage of labels that need memory in a fresh clip whose cue came before it.
     """
+    world = World(**knobs)
     scripts = write_scripts(world, split)
     recalls = [expected_recall(scripts, memory) for memory in (MEMORYLESS, clip, EVERYTHING)]
     return [100 * share for share in (*recalls, cut_off(write_scripts(world, "train"), clip))]
@@ -84,7 +86,7 @@ def observe_horizons(runs: pd.DataFrame) -> tuple[dict[str, list[float]], list[f
         run = run.dropna()  # an earlier run lacks some keys
         knobs = {key: value for key, value in asdict(World()).items() if f"dataset.{key}" in run}
         knobs = {key: type(value)(run[f"dataset.{key}"]) for key, value in knobs.items()}
-        figures.append(observe(World(**knobs), run.split, clip))
+        figures.append(observe(run.split, clip, **knobs))
     *recalls, cut = map(list, zip(*figures, strict=True))
     memories = ("without memory", f"with memory of {clip} frames", "with memory")
     names = [f"ideal observer {memory}" for memory in memories]
