@@ -45,5 +45,5 @@ for precision, inputs in (("bf16-mixed", torch.float32), ("bf16-true", torch.bfl
     module, fit = Module(), trainer(precision=precision)
     fit.fit(module)
     assert torch.isfinite(fit.callback_metrics["val_loss"])
-    assert {dtypes for *dtypes, _ in map(tuple, fit.predict(module))} == {(inputs, torch.bfloat16)}
+    assert {found[:2] for found in fit.predict(module)} == {(inputs, torch.bfloat16)}
 print("seen")
