@@ -147,9 +147,3 @@ class TestTrainer:
 def test_lightning_validates_tests_predicts_and_trains_in_half_precision(environment, tmp_path):
     program = Path(__file__).with_name("other_ways.py")
     assert environment.run(*torchrun(2), program, cwd=tmp_path).count("seen") == 2
-
-
-def test_plain_ddp_stands_in_the_documents():
-    text = (FOLDER / "ddp.py").read_text()
-    code = text[text.index('"""Run') :]
-    assert f"```python\n{code}```" in (ROOT / "docs/trainers.md").read_text()
