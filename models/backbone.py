@@ -19,9 +19,6 @@ from torch import Tensor, nn
 from torchvision.models.resnet import BasicBlock, Bottleneck
 from torchvision.ops import FrozenBatchNorm2d
 
-from bload.errors import check_choice
-from models.config import BACKBONES
-
 
 class FrozenNorm(FrozenBatchNorm2d):
     """Frozen norm of torchvision, as one operation in the input's precision; bf16 stays bf16."""
@@ -117,8 +114,7 @@ class Pointwise(nn.Conv2d):
 
 
 def build_backbone(name: str) -> ResNet | Conv:
-    """Build a backbone by name; raises `InputError` if none has it."""
-    check_choice("model.backbone", name, BACKBONES)
+    """Build a backbone of `models.config.BACKBONES`."""
     return Conv() if name == "conv" else resnet(name)
 
 

@@ -14,7 +14,8 @@ from models.anchors import Windows
 from models.frames import Frames
 from models.position import NEAR_WAVES, sine_position
 from models.slots import ComputedSlots
-from models.temporal import build_temporal
+from models.temporal import TEMPORAL_PARTS
+from models.temporal.layers import TemporalStack
 from models.transformer import LayerSizes, SpatialDecoder
 
 
@@ -58,7 +59,7 @@ class Branch(nn.Module):
         width = sizes["width"]
         self.query_embed = nn.Embedding(queries, width)
         self.decoder = SpatialDecoder(decoder_layers, **sizes)
-        self.temporal = build_temporal(temporal, temporal_layers, **sizes)
+        self.temporal = TemporalStack(TEMPORAL_PARTS[temporal], temporal_layers, **sizes)
         self.extra = extra(width) if extra else None
         self.windows = None
         if anchored:

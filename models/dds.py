@@ -70,9 +70,6 @@ class DDS(nn.Module):
         offload: keep what the per-frame part saves for the backward pass in host memory, all of it
             and not on a separate stream (after ByteScale, arXiv 2502.21231). A tensor that two
             operations save is copied twice, and weights are copied too. No effect on the CPU.
-
-    Raises:
-        InputError: a name is unknown, or the width does not suit.
     """
 
     pixel_mean: Tensor

@@ -40,9 +40,12 @@ class Frames:
 
     def slots(self, skip_padding: bool) -> ComputedSlots:
         """Return the slots to compute: all, or those that hold a frame."""
-        if skip_padding and self.valid_BT is not None:
-            return ComputedSlots.from_valid(self.valid_BT.cpu())
-        return ComputedSlots((self.start_BT.shape[0], self.start_BT.shape[1]))
+        shape_BT = self.start_BT.shape[0], self.start_BT.shape[1]
+        if not skip_padding or self.valid_BT is None:
+            return ComputedSlots(shape_BT)
+        computed_BT = self.valid_BT.cpu().clone()
+        computed_BT[0, 0] |= ~computed_BT.any()  # so every parameter has a gradient on every rank
+        return ComputedSlots(shape_BT, computed_BT)
 
     def blank_padding(self) -> "Frames":
         """Move everything to the device of the pixels, with nothing left in padding."""

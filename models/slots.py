@@ -18,16 +18,6 @@ class ComputedSlots:
     computed_BT: Tensor | None = None
     """Bool, on the host; None: all slots."""
 
-    @classmethod
-    def from_valid(cls, valid_BT: Tensor) -> "ComputedSlots":
-        """Select the valid slots of a batch on the host, or the first slot if none is valid.
-
-        So every parameter has a gradient on every rank, even if it is zero.
-        """
-        computed_BT = valid_BT.clone()
-        computed_BT[0, 0] |= ~valid_BT.any()
-        return cls((valid_BT.shape[0], valid_BT.shape[1]), computed_BT)
-
     def chunk(self, first: int, slots: int) -> "ComputedSlots":
         """Return the computed slots among `slots` slots of each block from `first` on."""
         part_BT = None if self.computed_BT is None else self.computed_BT[:, first : first + slots]

@@ -20,12 +20,7 @@ A walk (`bload.walk`) takes segments side by side, in as many steps as the longe
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-from bload.errors import check_choice
-
-if TYPE_CHECKING:
-    from models.temporal.layers import TemporalStack
+from typing import Any
 
 
 def _layer(module: str, name: str, **sizes: Any) -> Any:
@@ -44,11 +39,3 @@ TEMPORAL_PARTS: dict[str, Callable[..., Any]] = {
     "none": partial(_layer, "layers", "MemorylessLayer"),
 }
 """Name -> builder of a layer, from width, heads, feedforward, dropout and norm_first."""
-
-
-def build_temporal(name: str, layers: int, **sizes: Any) -> "TemporalStack":
-    """Build a temporal part by name; raises `InputError` if none has it."""
-    from models.temporal.layers import TemporalStack
-
-    check_choice("model.temporal", name, TEMPORAL_PARTS)
-    return TemporalStack(TEMPORAL_PARTS[name], layers, **sizes)

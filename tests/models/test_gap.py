@@ -3,6 +3,8 @@
 B blocks, T slots.
 """
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -10,7 +12,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from models.gap import GapEmbedding
-from models.temporal import build_temporal
+from models.temporal.layers import MemoryLayer, TemporalStack
+from models.temporal.scan import ScanMemory
 
 SLOTS = 9
 LONGEST = 100
@@ -50,7 +53,7 @@ def test_with_gaps_a_memory_learns_how_long_ago_an_event_was():
     torch.manual_seed(0)
     rng, width, steps = np.random.default_rng(0), 16, 120
     sizes = {"heads": 2, "feedforward": 32, "dropout": 0.0, "norm_first": True}
-    part = build_temporal("scan", layers=1, width=width, **sizes)
+    part = TemporalStack(partial(MemoryLayer, ScanMemory), layers=1, width=width, **sizes)
     gap, shown, answer = GapEmbedding(width), nn.Embedding(2, width), nn.Linear(width, 1)
     network = nn.ModuleList((part, gap, shown, answer))
     optimiser = torch.optim.Adam(network.parameters(), fused=True)

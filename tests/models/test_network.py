@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch import nn
 
-from bload.errors import InputError
 from models.criterion import Criterion, loss_divisors
 from models.dds import DDS
 from models.frames import Frames
@@ -84,15 +83,3 @@ def test_trains_under_autocast_to_bfloat16(temporal):
     rounded.backward()
     assert rounded.item() == pytest.approx(exact.item(), rel=0.05)
     assert torch.isfinite(gradients(model)).all()
-
-
-@pytest.mark.parametrize(
-    ("sizes", "sentence"),
-    [
-        ({"backbone": "vgg"}, r"model.backbone is 'vgg'; .* resnet50, resnet18 or conv"),
-        ({"temporal": "lstm"}, "model.temporal is 'lstm'; .* dds, gru, scan"),
-    ],
-)
-def test_unknown_names_and_sizes_are_refused_with_the_way_out(sizes, sentence):
-    with pytest.raises(InputError, match=sentence):
-        DDS(**({"backbone": "conv"} | sizes))
