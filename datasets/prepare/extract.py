@@ -108,11 +108,13 @@ def run_ffmpeg(video: Path, numbers: Sequence[int], folder: Path) -> str:
     With several kinds of pictures in a file, the first one is its video. The file ends early if
     there are not as many frames.
     """
-    program, select = imageio_ffmpeg.get_ffmpeg_exe(), "+".join(f"eq(n,{n - 1})" for n in numbers)
+    terms, program = [f"eq(n,{number - 1})" for number in numbers], imageio_ffmpeg.get_ffmpeg_exe()
+    while len(terms) > 1:  # a tree of sums: ffmpeg takes no chain of more than 100
+        terms = [f"({'+'.join(terms[i : i + 2])})" for i in range(0, len(terms), 2)]
     command = [program, "-loglevel", "error", "-threads", "1", "-i", str(video.absolute())]
     command += ["-map", "0:v:0", "-frames:v", str(max(numbers)), "-fps_mode", "cfr"]
     command += ["-c:v", "wrapped_avframe", "-f", "null", "-"]
-    command += ["-dec", "0:0", "-filter_complex", f"[dec:0]select='{select}'[out]"]
+    command += ["-dec", "0:0", "-filter_complex", f"[dec:0]select='{terms[0]}'[out]"]
     command += ["-map", "[out]", "-fps_mode", "passthrough", "%06d.png"]
     pipe, devnull = subprocess.PIPE, subprocess.DEVNULL
     process = subprocess.run(command, cwd=folder, stdin=devnull, stderr=pipe, check=False)

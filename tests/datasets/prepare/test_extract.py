@@ -58,6 +58,14 @@ def test_frames_are_those_of_the_official_command(tmp_path):
         assert extract(video, tmp_path, [names[0], beyond])[0] == "too short"
 
 
+def test_hundreds_of_frames_of_one_video_are_extracted(tmp_path):
+    video = moving_pattern(tmp_path / "long.mp4", frames=400)
+    names = [f"long.mp4/{number:06d}.png" for number in range(1, 401)]
+    (tmp_path / "frames").mkdir()
+    assert extract(video, tmp_path / "frames", names) is None
+    assert len([*(tmp_path / "frames" / "long.mp4").iterdir()]) == 400
+
+
 def test_exactly_the_annotated_frames_are_written_under_their_names(prepared, tmp_path):
     assert sorted(written(prepared)) == wanted(prepared)
     official = official_frames(prepared / "videos" / VIDEO, tmp_path / "official")
