@@ -32,7 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    print(f"{missing:,} annotated frames missing; the same command tries them again")
+    print(f"{missing:,} annotated frames are missing{'; type this again' * bool(missing)}")
     print(*problems.sentences(), sep="\n", file=sys.stderr)
     return 1 if missing else 0
 
