@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -181,10 +182,28 @@ def build_training(
         evaluation_ablation=Ablation(train.starts, seed=train.seed),
     )
     if train.sync != "allreduce":
-        return sync.switch_on(training, loader)
+        return let_ranks_step(training, loader)
     if ranks.world_size == 1:
         return training
     return replace(training, parallel=in_parallel(model, ranks))
+
+
+def let_ranks_step(training: Training, loader: BlockLoader | None) -> Training:
+    """Let ranks train with weights of their own, as ``train.sync`` says."""
+    states = sync.RankStates(training.ranks, training.state_dict, training.load_state_dict)
+    training = replace(training, rank_states=states)
+    if training.ranks.world_size == 1:
+        return training
+    assert loader is not None
+    synchronise, interval = sync.SYNCS[training.cfg.sync], training.cfg.sync_every
+    modules = [module for module in (training.model, training.average) if module is not None]
+
+    def after_step() -> None:
+        is_due = sync.is_average_due(loader.step, loader.steps, interval)
+        synchronise(sync.trainable_parameters(training.model), is_due)
+
+    mean_over_ranks = partial(sync.mean_weights, modules)
+    return replace(training, after_step=after_step, mean_over_ranks=mean_over_ranks)
 
 
 def in_parallel(model: DDS, ranks: Ranks) -> DistributedDataParallel:

@@ -30,19 +30,16 @@ bytes.
 import io
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from bload import BlockLoader
 from bload.errors import InputError
+from training.ranks import Ranks
 
-if TYPE_CHECKING:
-    from training.build import Training
+State = dict[str, Any]
 
 
 def keep_parameters(parameters: Sequence[nn.Parameter], is_due: bool) -> None:
@@ -106,36 +103,35 @@ SYNCS: dict[str, Callable[[Sequence[nn.Parameter], bool], None]] = {
 class RankStates:
     """Weights and optimisers of all ranks, each with its own, in one checkpoint."""
 
-    def __init__(self, training: "Training") -> None:
-        self.training = training
+    def __init__(self, ranks: Ranks, save: Callable[[], State], load: Callable[[State], None]):
+        self.ranks, self.save, self.load = ranks, save, load
 
-    def state_dict(self) -> list[dict[str, Any]]:
+    def state_dict(self) -> list[State]:
         """Return the states of all ranks, on rank 0's CPU; on other ranks an empty list.
 
         A rank alone has no state but the run's.
         """
-        if self.training.ranks.world_size == 1:
+        if self.ranks.world_size == 1:
             return []
         contents = io.BytesIO()
-        torch.save(self.training.state_dict(), contents)
+        torch.save(self.save(), contents)
         parts: list = [None] * dist.get_world_size() if dist.get_rank() == 0 else []
         dist.gather_object(contents.getvalue(), parts or None)
         return [
             torch.load(io.BytesIO(part), map_location="cpu", weights_only=True) for part in parts
         ]
 
-    def load_state_dict(self, states: list[dict[str, Any]]) -> None:
+    def load_state_dict(self, states: list[State]) -> None:
         """Restore this rank's own state; raises `InputError` on another number of ranks."""
-        ranks = self.training.ranks
         if not states:
             return
-        if len(states) != ranks.world_size:
+        if len(states) != self.ranks.world_size:
             raise InputError(
                 f"the checkpoint holds {len(states)} ranks, each with weights of its own, and here "
-                f"are {ranks.world_size}; go on with {len(states)}, or start anew with "
+                f"are {self.ranks.world_size}; go on with {len(states)}, or start anew with "
                 "run.resume=never"
             )
-        self.training.load_state_dict(states[ranks.rank])
+        self.load(states[self.ranks.rank])
 
 
 @contextmanager
@@ -153,23 +149,6 @@ def mean_weights(modules: Sequence[nn.Module]) -> Iterator[None]:
 def is_average_due(step: int, steps: int, interval: int) -> bool:
     """Return True after every `interval`-th of an epoch's steps, and after the last."""
     return step % interval == 0 or step == steps
-
-
-def switch_on(training: "Training", loader: BlockLoader | None) -> "Training":
-    """Let ranks train with weights of their own, as ``train.sync`` says."""
-    training = replace(training, rank_states=RankStates(training))
-    if training.ranks.world_size == 1:
-        return training
-    assert loader is not None
-    synchronise, interval = SYNCS[training.cfg.sync], training.cfg.sync_every
-    modules = [module for module in (training.model, training.average) if module is not None]
-
-    def after_step() -> None:
-        is_due = is_average_due(loader.step, loader.steps, interval)
-        synchronise(trainable_parameters(training.model), is_due)
-
-    mean_over_ranks = partial(mean_weights, modules)
-    return replace(training, after_step=after_step, mean_over_ranks=mean_over_ranks)
 
 
 def trainable_parameters(module: nn.Module) -> list[nn.Parameter]:
