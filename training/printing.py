@@ -14,8 +14,6 @@ from bload import BlockSampler
 from training.ranks import Ranks
 
 Figures = Mapping[str, Any]
-IMBALANCE_SHOWN = 1.0005
-"""Largest imbalance that is not printed."""
 POOR_SHARE = 0.5
 """Share of the best possible Recall@20 without memory below which a model has learned little."""
 CONSTRAINTS_IN_WORDS = {
@@ -49,12 +47,10 @@ def opening_text(
 
 def epoch_line(epoch: int, epochs: int, figures: Figures) -> str:
     """Format one line for a training epoch."""
-    uneven = figures["imbalance"]
     return (
         f"epoch {epoch:>3}/{epochs}  loss {figures['loss']:.3f}  {figures['seconds']:.1f} s  "
         f"{figures['frames_per_second']:,.0f} frames/s  padding {figures['padding']:,}  "
         f"filler {figures['filler']:,}  deleted {figures['deleted']:,}"
-        f"{f'  imbalance {uneven:.3f}' if uneven > IMBALANCE_SHOWN else ''}"
     )
 
 

@@ -1,12 +1,9 @@
 """The figures of an epoch, and how they are printed."""
 
-from unittest import mock
-
 import pytest
-import torch.distributed as dist
 
 from bload import Plan, make_schedule
-from training.figures import imbalance, sum_losses
+from training.figures import imbalance
 from training.printing import CONSTRAINTS_IN_WORDS, compare_with_memoryless, recall_rows
 
 
@@ -15,17 +12,6 @@ def test_the_fullest_rank_of_each_step_makes_the_imbalance():
     schedule = make_schedule(plan, 2)
     assert imbalance(schedule, skips_padding=False) == 1
     assert imbalance(schedule, skips_padding=True) == pytest.approx((6 + 4) / (4 + 3.5))
-
-
-def summed(ranks):
-    """Losses of a step, and how often the ranks exchanged something for them."""
-    with mock.patch.object(dist, "all_reduce", wraps=dist.all_reduce) as exchange:
-        losses = sum_losses({"loss": 1.0 + ranks.rank, "class": 0.25}, ranks)
-    return losses, exchange.call_count
-
-
-def test_all_parts_of_the_loss_are_summed_over_the_ranks_in_one_exchange(two_ranks):
-    assert two_ranks.run(summed) == [({"loss": 3.0, "loss_class": 0.5}, 1)] * 2
 
 
 @pytest.mark.parametrize(

@@ -20,35 +20,23 @@ def group_of(optimiser, parameter):
 
 
 @pytest.mark.parametrize("muon", [None, 3e-3])
-def test_the_backbone_has_its_own_rate(model, muon):
+def test_the_backbone_has_its_own_rate_and_vectors_and_embeddings_do_not_decay(model, muon):
     optimiser = build_optimiser(model, 1e-3, 1e-4, 0.05, muon)
-    for name, parameter in model.named_parameters():
-        wanted = 1e-4 if name.split(".")[0] == "backbone" else 1e-3
-        group = group_of(optimiser, parameter)
-        assert group["lr"] == (3e-3 if "momentum" in group else wanted), name
-
-
-@pytest.mark.parametrize("muon", [None, 3e-3])
-def test_norms_biases_and_query_embeddings_are_not_decayed(model, muon):
-    optimiser = build_optimiser(model, 1e-3, 1e-4, 0.05, muon)
-    norms = {
-        id(p)
-        for module in model.modules()
-        if isinstance(module, torch.nn.LayerNorm | torch.nn.GroupNorm)
-        for p in module.parameters()
-    }
     queries = {
         id(p)
         for module in model.modules()
         if isinstance(module, torch.nn.Embedding)
         for p in module.parameters()
     }
-    assert norms  # each of them a vector
     assert len(queries) == 2
     for name, parameter in model.named_parameters():
-        free = parameter.dim() == 1 or id(parameter) in norms | queries
-        assert free or not name.endswith("bias")
-        assert group_of(optimiser, parameter)["weight_decay"] == (0 if free else 0.05), name
+        group, free = (
+            group_of(optimiser, parameter),
+            parameter.dim() == 1 or id(parameter) in queries,
+        )
+        rate = 1e-4 if name.split(".")[0] == "backbone" else 1e-3
+        assert group["lr"] == (3e-3 if "momentum" in group else rate), name
+        assert group["weight_decay"] == (0 if free else 0.05), name
 
 
 def test_muon_trains_the_matrices_of_transformer_layers_alone(model):

@@ -5,12 +5,10 @@ import re
 import shutil
 from unittest import mock
 
-import numpy as np
 import pytest
 
 import train
 from bload import InputError
-from datasets.annotations.read import read_annotations
 from tests.training.jobs import contents, one_rank, only_run
 from training.folder import RunFolder, read_json
 from training.report import page as pages
@@ -93,17 +91,3 @@ def test_several_epochs_are_drawn_one_after_another(run):
     run.metrics.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     assert read_progress(run)["at"].iloc[-1] == 2 * lines[-1]["step"]
     assert "Recall@20 on validation videos" in drawn(run)
-
-
-def test_the_picture_is_of_what_the_evaluation_predicted(finished, data_root, config, tmp_path):
-    names, keep = [], Album.keep
-
-    def record(album, targets, predictions):
-        keep(album, targets, predictions)
-        names[:] = album.frame_predictions
-
-    with mock.patch.object(Album, "keep", record), mock.patch.object(pages, "write_or_warn"):
-        train.train(config("train.epochs=1"), one_rank())
-    video = read_annotations(data_root, "final").videos[1]  # the middle one of two
-    shown = np.array([frame.name for frame in video.frames])[[7, 21, 35]]
-    assert sorted(names) == sorted(shown)
