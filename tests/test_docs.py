@@ -94,8 +94,7 @@ def kernels(monkeypatch):
         ("start.md", 5),
         ("boundaries.md", 6),
         ("data.md", 1),
-        ("recipes.md", 0),
-        ("questions.md", 2),
+        ("recipes.md", 1),
     ],
 )
 def test_the_code_of_a_page_prints_what_the_page_says(name, least, kernels):
