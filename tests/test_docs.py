@@ -90,7 +90,6 @@ def kernels(monkeypatch):
 @pytest.mark.parametrize(
     ("name", "least"),
     [
-        ("README.md", 1),
         ("start.md", 5),
         ("boundaries.md", 6),
         ("data.md", 1),
