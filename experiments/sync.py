@@ -28,7 +28,7 @@ from experiments.interleaved import on_ranks
 from experiments.intervals import student
 from experiments.study import markdown, report_rows
 from training.ranks import Ranks
-from training.sync import SYNCS, is_average_due, mean_weights, trainable_parameters
+from training.sync import SYNCS, mean_weights, synchronise
 
 FEATURES, CLASSES, WIDTH = 16, 4, 64
 LONGEST, SLOTS = 16, 256
@@ -133,7 +133,7 @@ def train_epoch(ranks: Ranks, loader: BlockLoader, sync: str, test: Batch) -> di
     for step, batch in zip(range(steps), loader, strict=False):
         bytes_before = bytes_written()
         train_on(parallel, optimiser, batch)
-        SYNCS[sync](trainable_parameters(model), is_average_due(step + 1, steps, 8))
+        synchronise(sync, model, step + 1, steps, 8)
         sent += bytes_written() - bytes_before
         if percent := points.get(step + 1):
             with mean_weights([model]) if is_distributed else nullcontext():

@@ -7,7 +7,6 @@ import contextlib
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -55,12 +54,13 @@ class Training:
     """Applied to every batch first; the identity but in ablations."""
     evaluation_ablation: Callable[[Batch], Batch]
     """Applied to every batch of an evaluation."""
-    after_step: Callable[[], None] = lambda: None
-    """Called on every rank after each step of the optimiser."""
-    mean_over_ranks: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
-    """Context in which weights are their mean over ranks; all ranks enter it."""
-    rank_states: sync.RankStates | None = None
-    """Weights and optimisers of all ranks, if each has its own."""
+    loader: BlockLoader | None = None
+    """Tells where in its epoch a step is, for ``train.sync``."""
+
+    @property
+    def has_own_weights(self) -> bool:
+        """True if every rank trains weights of its own, see `training.sync`."""
+        return self.cfg.sync != "allreduce" and self.ranks.world_size > 1
 
     @property
     def evaluated_model(self) -> nn.Module:
@@ -87,6 +87,18 @@ class Training:
             self.average.load_state_dict(state["average"])
         elif self.average:
             self.average.module.load_state_dict(state["model"])
+
+    def synchronise(self) -> None:
+        """Let ranks with weights of their own agree after a step."""
+        if self.has_own_weights:
+            assert self.loader is not None
+            step, steps, cfg = self.loader.step, self.loader.steps, self.cfg
+            sync.synchronise(cfg.sync, self.model, step, steps, cfg.sync_every)
+
+    def mean_over_ranks(self) -> AbstractContextManager[None]:
+        """Give all weights their mean over ranks within this context; all ranks enter it."""
+        modules = [module for module in (self.model, self.average) if module is not None]
+        return sync.mean_weights(modules) if self.has_own_weights else contextlib.nullcontext()
 
     def accumulating(self) -> AbstractContextManager[None]:
         """Accumulate gradients within this context, without synchronising them."""
@@ -158,7 +170,7 @@ def build_training(
 
     Args:
         source: videos to train on.
-        loader: tells where in its epoch a step is, for ``train.sync``.
+        loader: see `Training`.
     """
     train = cfg.train
     augment = cfg.dataset.augment
@@ -180,30 +192,11 @@ def build_training(
         ),
         ablation=Ablation(train.starts, train.padding, train.seed),
         evaluation_ablation=Ablation(train.starts, seed=train.seed),
+        loader=loader,
     )
-    if train.sync != "allreduce":
-        return let_ranks_step(training, loader)
-    if ranks.world_size == 1:
+    if ranks.world_size == 1 or training.has_own_weights:
         return training
     return replace(training, parallel=in_parallel(model, ranks))
-
-
-def let_ranks_step(training: Training, loader: BlockLoader | None) -> Training:
-    """Let ranks train with weights of their own, as ``train.sync`` says."""
-    states = sync.RankStates(training.ranks, training.state_dict, training.load_state_dict)
-    training = replace(training, rank_states=states)
-    if training.ranks.world_size == 1:
-        return training
-    assert loader is not None
-    synchronise, interval = sync.SYNCS[training.cfg.sync], training.cfg.sync_every
-    modules = [module for module in (training.model, training.average) if module is not None]
-
-    def after_step() -> None:
-        is_due = sync.is_average_due(loader.step, loader.steps, interval)
-        synchronise(sync.trainable_parameters(training.model), is_due)
-
-    mean_over_ranks = partial(sync.mean_weights, modules)
-    return replace(training, after_step=after_step, mean_over_ranks=mean_over_ranks)
 
 
 def in_parallel(model: DDS, ranks: Ranks) -> DistributedDataParallel:

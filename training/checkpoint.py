@@ -22,6 +22,7 @@ from training.build import Training
 from training.config import TrainJob
 from training.folder import LAST, PREVIOUS, checkpoint_file, differences
 from training.stopping import AgreedError
+from training.sync import gather_states, own_state
 
 
 @dataclass
@@ -51,7 +52,7 @@ def save_checkpoint(
 
     All ranks call this.
     """
-    rank_states = training.rank_states.state_dict() if training.rank_states else []
+    rank_states = gather_states(training.state_dict()) if training.has_own_weights else []
     with training.mean_over_ranks():
         if not training.ranks.is_first:
             return
@@ -90,8 +91,8 @@ def restore(
                 f"{training.cfg.epochs}; raise it, or give another checkpoint"
             )
         training.load_state_dict(saved)
-        if training.rank_states:
-            training.rank_states.load_state_dict(saved["rank_states"])
+        if saved["rank_states"] and training.cfg.sync != "allreduce":
+            training.load_state_dict(own_state(saved["rank_states"], ranks.rank, ranks.world_size))
         progress = Progress(**saved["progress"])
         blocks_per_step = saved["loader"]["plan"]["blocks per step"]
         progress.step_size_changes += blocks_per_step != loader.sampler.blocks_per_step

@@ -91,7 +91,7 @@ def train_step(
             "good checkpoint is in the run's folder"
         )
     training.optimiser.step()
-    training.after_step()
+    training.synchronise()
     if training.average:
         training.average.update_parameters(training.model)
     figures = StepFigures(dict(zip(sums, values, strict=True)), norm, rate * cfg.lr)

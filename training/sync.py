@@ -12,19 +12,13 @@ R ranks, P parameters. A rank sends, in parameters per step, if collectives are 
 ``local`` is local SGD (arXiv 1805.09767); it also averages after an epoch's last step. ``gossip``
 exchanges with neighbours after Ergen and Kozat (arXiv 1710.08744), with first-order steps; their
 particle and Kalman filters over the weights are not implemented. The mixing matrix of the ring is
-symmetric and doubly stochastic, so it preserves the mean over ranks. Each round multiplies the
-distance to the mean by at most the matrix's second eigenvalue: 0 on 2 and 3 ranks, 1/3 on 4, 0.80
-on 8.
+symmetric and doubly stochastic, so it preserves the mean over ranks, and each round multiplies the
+distance to it by at most the matrix's second eigenvalue: 0 on 2 and 3 ranks, 1/3 on 4, 0.80 on 8.
 
 A rank's loss is the sum over its frames, divided by the targets of the whole step and multiplied by
-the number of ranks. So the mean of the ranks' gradients is the gradient of ``allreduce``, and each
-rank's is an unbiased estimate of it if blocks are dealt at random. ``local`` with k = 1 equals
-``allreduce`` for SGD without clipping. Dividing by a rank's own targets would give more weight to
-the targets of a rank with few.
-
-Every rank clips its own gradient by its norm, and keeps its own AdamW moments, which are never
-averaged. Ranks still sum a few counts in each step and so wait for each other; ``local`` saves only
-bytes.
+the number of ranks. So the mean of the ranks' gradients is the gradient of ``allreduce``, and
+``local`` with k = 1 equals it for SGD without clipping. Every rank clips its own gradient, and
+keeps its own AdamW moments. Ranks still sum a few counts in each step and so wait for each other.
 """
 
 import io
@@ -37,120 +31,84 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from bload.errors import InputError
-from training.ranks import Ranks
 
 State = dict[str, Any]
 
 
-def keep_parameters(parameters: Sequence[nn.Parameter], is_due: bool) -> None:
-    """Leave the parameters of this rank as they are."""
+def average(own_P: Tensor) -> Tensor:
+    """Return the average over all ranks."""
+    sum_P = own_P.clone()
+    dist.all_reduce(sum_P)
+    return sum_P / dist.get_world_size()
 
 
-def average_parameters(parameters: Sequence[nn.Parameter], is_due: bool) -> None:
-    """Replace the parameters by their average over all ranks, if `is_due`."""
-    if is_due:
-        mean_P = flatten_parameters(parameters)
-        dist.all_reduce(mean_P)
-        write_parameters(mean_P / dist.get_world_size(), parameters)
-
-
-def gossip(parameters: Sequence[nn.Parameter], is_due: bool) -> None:
-    """Replace the parameters by their average over this rank and its neighbours on a ring.
-
-    On a ring these are the Metropolis weights, 1 / (1 + neighbours).
-    """
+def gossip(own_P: Tensor) -> Tensor:
+    """Return the average over this rank and its neighbours on a ring, by Metropolis weights."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
-    own_P = flatten_parameters(parameters)
     neighbours = sorted({(rank - 1) % ranks, (rank + 1) % ranks})  # on two ranks, the other one
-    received = [torch.empty_like(own_P) for _ in neighbours]
+    received = {neighbour: torch.empty_like(own_P) for neighbour in neighbours}
     sends = [dist.P2POp(dist.isend, own_P, neighbour) for neighbour in neighbours]
-    receives = [
-        dist.P2POp(dist.irecv, received_P, neighbour)
-        for neighbour, received_P in zip(neighbours, received, strict=True)
-    ]
+    receives = [dist.P2POp(dist.irecv, got_P, neighbour) for neighbour, got_P in received.items()]
     for work in dist.batch_isend_irecv([*sends, *receives]):
         work.wait()
-    write_parameters(torch.stack([own_P, *received]).mean(0), parameters)
+    return torch.stack([own_P, *received.values()]).mean(0)
 
 
-@torch.no_grad()
-def flatten_parameters(parameters: Sequence[nn.Parameter]) -> Tensor:
-    """Copy all parameters into one vector, ``(P,)``."""
-    return torch.cat([parameter.reshape(-1) for parameter in parameters])
-
-
-@torch.no_grad()
-def write_parameters(values_P: Tensor, parameters: Sequence[nn.Parameter]) -> None:
-    """Write the vector of `flatten_parameters` into the parameters, with their own strides.
-
-    The optimiser's moments have these strides too. Convolutions are channels-last, and a fused
-    optimiser pairs values by their place in memory.
-    """
-    parts = values_P.split([parameter.numel() for parameter in parameters])
-    for parameter, part in zip(parameters, parts, strict=True):
-        parameter.copy_(part.view_as(parameter))
-
-
-SYNCS: dict[str, Callable[[Sequence[nn.Parameter], bool], None]] = {
-    "allreduce": keep_parameters,
-    "local": average_parameters,
+SYNCS: dict[str, Callable[[Tensor], Tensor] | None] = {
+    "allreduce": None,
+    "local": average,
     "gossip": gossip,
-    "none": keep_parameters,
+    "none": None,
 }
-"""Name in `SYNC_NAMES` -> what all of two or more ranks do with their parameters after a step."""
+"""Name in `SYNC_NAMES` -> what all of two or more ranks make of their parameters, ``(P,)``."""
 
 
-class RankStates:
-    """Weights and optimisers of all ranks, each with its own, in one checkpoint."""
-
-    def __init__(self, ranks: Ranks, save: Callable[[], State], load: Callable[[State], None]):
-        self.ranks, self.save, self.load = ranks, save, load
-
-    def state_dict(self) -> list[State]:
-        """Return the states of all ranks, on rank 0's CPU; on other ranks an empty list.
-
-        A rank alone has no state but the run's.
-        """
-        if self.ranks.world_size == 1:
-            return []
-        contents = io.BytesIO()
-        torch.save(self.save(), contents)
-        parts: list = [None] * dist.get_world_size() if dist.get_rank() == 0 else []
-        dist.gather_object(contents.getvalue(), parts or None)
-        return [
-            torch.load(io.BytesIO(part), map_location="cpu", weights_only=True) for part in parts
-        ]
-
-    def load_state_dict(self, states: list[State]) -> None:
-        """Restore this rank's own state; raises `InputError` on another number of ranks."""
-        if not states:
-            return
-        if len(states) != self.ranks.world_size:
-            raise InputError(
-                f"the checkpoint holds {len(states)} ranks, each with weights of its own, and here "
-                f"are {self.ranks.world_size}; go on with {len(states)}, or start anew with "
-                "run.resume=never"
-            )
-        self.load(states[self.ranks.rank])
+def synchronise(sync: str, module: nn.Module, step: int, steps: int, every: int) -> None:
+    """Let all ranks agree on weights after a step of an epoch, counted from 1, as `sync` says."""
+    mix = SYNCS[sync]
+    if mix and (sync != "local" or step % every == 0 or step == steps):
+        mix_parameters([module], mix)
 
 
 @contextmanager
 def mean_weights(modules: Sequence[nn.Module]) -> Iterator[None]:
     """Give modules the mean of the ranks' weights within the body; all ranks enter it."""
-    parameters = [parameter for module in modules for parameter in trainable_parameters(module)]
-    own_P = flatten_parameters(parameters)
-    average_parameters(parameters, is_due=True)
+    own_P = mix_parameters(modules, average)
     try:
         yield
     finally:
-        write_parameters(own_P, parameters)
+        mix_parameters(modules, lambda _: own_P)
 
 
-def is_average_due(step: int, steps: int, interval: int) -> bool:
-    """Return True after every `interval`-th of an epoch's steps, and after the last."""
-    return step % interval == 0 or step == steps
+@torch.no_grad()
+def mix_parameters(modules: Sequence[nn.Module], mix: Callable[[Tensor], Tensor]) -> Tensor:
+    """Replace what a step changes of modules, as a vector, by its mix; return what it was.
+
+    Parameters keep their own strides. The optimiser's moments have these strides too. Convolutions
+    are channels-last, and a fused optimiser pairs values by their place in memory.
+    """
+    parameters = [p for module in modules for p in module.parameters() if p.requires_grad]
+    own_P = torch.cat([parameter.reshape(-1) for parameter in parameters])
+    parts = mix(own_P).split([parameter.numel() for parameter in parameters])
+    for parameter, part in zip(parameters, parts, strict=True):
+        parameter.copy_(part.view_as(parameter))
+    return own_P
 
 
-def trainable_parameters(module: nn.Module) -> list[nn.Parameter]:
-    """Return the parameters that a step changes."""
-    return [parameter for parameter in module.parameters() if parameter.requires_grad]
+def gather_states(state: State) -> list[State]:
+    """Return the states of all ranks, on rank 0's CPU; on other ranks an empty list."""
+    contents = io.BytesIO()
+    torch.save(state, contents)
+    parts: list = [None] * dist.get_world_size() if dist.get_rank() == 0 else []
+    dist.gather_object(contents.getvalue(), parts or None)
+    return [torch.load(io.BytesIO(part), map_location="cpu", weights_only=True) for part in parts]
+
+
+def own_state(states: Sequence[State], rank: int, ranks: int) -> State:
+    """Return a rank's own of `gather_states`; raises `InputError` on another number of ranks."""
+    if len(states) != ranks:
+        raise InputError(
+            f"the checkpoint holds {len(states)} ranks, each with weights of its own, and here are "
+            f"{ranks}; go on with {len(states)}, or start anew with run.resume=never"
+        )
+    return states[rank]

@@ -21,11 +21,10 @@ from tests.training.jobs import (
 from tests.training.test_gradients import double_training
 from training.build import open_training
 from training.checkpoint import load_model
-from training.config import SYNC_NAMES
 from training.data import open_data
 from training.folder import run_name
 from training.step import Position, train_step
-from training.sync import SYNCS, is_average_due, trainable_parameters
+from training.sync import SYNCS, synchronise
 
 SHORT = ("loader=naive", "train.epochs=1", "train.checkpoint_minutes=0", "train.ema=0.5")
 """Four steps, with a checkpoint after two."""
@@ -34,16 +33,11 @@ SHORT = ("loader=naive", "train.epochs=1", "train.checkpoint_minutes=0", "train.
 def mixed(ranks, sync, rounds):
     """Parameters of this rank, drawn at first, after each round."""
     torch.manual_seed(ranks.rank)
-    parameters = list(nn.Linear(7, 3).double().parameters())
-    found = []
+    linear, found = nn.Linear(7, 3).double(), []
     for _ in range(rounds + 1):
-        found.append(torch.cat([p.detach().flatten() for p in parameters]).numpy().copy())
-        SYNCS[sync](parameters, is_due=True)
+        found.append(torch.cat([p.detach().flatten() for p in linear.parameters()]).numpy().copy())
+        synchronise(sync, linear, 1, 1, every=2)
     return found
-
-
-def test_every_choice_of_the_config_has_its_function():
-    assert tuple(SYNCS) == SYNC_NAMES
 
 
 def means_and_distances(values):
@@ -72,7 +66,7 @@ def average_equal_ranks(ranks, config, sync):
         for step in range(2):
             train_step(training, batches, Position(0, step, (step + 1) / 9))
             if averages:
-                SYNCS[sync](trainable_parameters(training.model), is_due=True)
+                synchronise(sync, training.model, 1, 1, every=2)
         found.append([p.detach().clone() for p in training.model.parameters()])
     return max((one - other).abs().max().item() for one, other in zip(*found, strict=True))
 
@@ -81,16 +75,6 @@ def average_equal_ranks(ranks, config, sync):
 @pytest.mark.parametrize("sync", ["local", "gossip"])
 def test_an_average_over_equal_ranks_changes_nothing_to_the_bit(config, two_ranks, sync):
     assert two_ranks.run(average_equal_ranks, config("train.sync=none"), sync) == [0, 0]
-
-
-@pytest.mark.dist
-def test_gossip_on_four_ranks_falls_by_the_second_eigenvalue_of_the_ring(four_ranks):
-    ring = torch.eye(4) + torch.eye(4).roll(1, 0) + torch.eye(4).roll(-1, 0)
-    second = torch.linalg.eigvalsh(ring.double() / 3).abs().sort(descending=True).values[1]
-    mean_SP, distance_S = means_and_distances(four_ranks.run(mixed, "gossip", 6))
-    torch.testing.assert_close(mean_SP, mean_SP[:1].expand_as(mean_SP), rtol=0, atol=1e-14)
-    shares = distance_S[1:] / distance_S[:-1]
-    torch.testing.assert_close(shares, second.expand(6), rtol=1e-9, atol=0)
 
 
 def step_in_double(ranks, config):
@@ -185,6 +169,9 @@ def test_the_number_of_ranks_names_a_run_only_where_they_are_apart(config):
     assert run_name(config(), 2) != run_name(config("train.sync=local"), 2)
 
 
-def test_averages_are_due_every_so_many_steps_and_at_the_end():
-    assert [done for done in range(1, 11) if is_average_due(done, 10, 4)] == [4, 8, 10]
-    assert all(is_average_due(done, 3, 1) for done in range(1, 4))
+def test_averages_are_due_every_so_many_steps_and_at_the_end(monkeypatch):
+    due = []
+    monkeypatch.setitem(SYNCS, "local", lambda own_P: due.append(step) or own_P)
+    for step in range(1, 11):
+        synchronise("local", nn.Linear(1, 1), step, 10, every=4)
+    assert due == [4, 8, 10]
