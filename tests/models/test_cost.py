@@ -1,16 +1,21 @@
 """Costs as counted by hand, and as real tensors cost."""
 
+import weakref
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.weak import WeakIdKeyDictionary
 
 from models import build_model
 from models.cost import NetworkCost, count_flops, main, measure_cost
 from models.frames import Frames
 from models.recompute import CHUNK
-from tests.models.conftest import SIDE, SMALL
-from tests.models.live import peak_bytes
+from tests.models.conftest import SIDE, SMALL, tensors
 
 TOKENS = (SIDE // 8) ** 2
 SMALL_COST = replace(SMALL, decoder_layers=1, temporal_layers=1, norm_first=False)
@@ -31,6 +36,42 @@ def test_flops_are_those_counted_by_hand():
     encoder = TOKENS * (projections + position + 2 * TOKENS * 16)
     counted = count_flops(lambda: model.encode(pixels))
     assert counted == pytest.approx(2 * frames * (convolutions + encoder))
+
+
+class Live(TorchDispatchMode):
+    """Bytes that operations under it have taken and that are in use, now and at most."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = self.peak = 0
+        self.seen = WeakIdKeyDictionary()
+
+    def __torch_dispatch__(
+        self, operation: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        results = operation(*args, **(kwargs or {}))
+        given, made = (
+            {leaf.untyped_storage() for leaf in tree_leaves(tree) if isinstance(leaf, Tensor)}
+            for tree in ((args, kwargs), results)
+        )
+        for storage in made - given:
+            if storage not in self.seen:
+                self.seen[storage] = True
+                self.now += storage.nbytes()
+                weakref.finalize(storage, self._free, storage.nbytes())
+        self.peak = max(self.peak, self.now)
+        return results
+
+    def _free(self, size: int) -> None:
+        self.now -= size
+
+
+def peak_bytes(model: nn.Module, frames: Frames) -> int:
+    """Most bytes that a forward and a backward pass hold at once, the new gradients among them."""
+    with Live() as live:
+        outputs = tensors(model(frames))
+        sum(value.sum() for value in outputs.values()).backward()
+    return live.peak
 
 
 @pytest.mark.parametrize("share", [0.0, 0.25, 0.5, 0.75, 1.0])
