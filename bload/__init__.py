@@ -17,7 +17,6 @@ from bload.packing.packer import Packer
 from bload.packing.packers import PACKERS, find_packer, make_plan, natural_t_max
 from bload.packing.pieces import Long, whole_pieces
 from bload.packing.plan import Block, Plan, plan_from_blocks
-from bload.packing.randomness import partner_information, repeat_share
 from bload.schedule.balance import BALANCES, make_schedule
 from bload.schedule.schedule import EpochAccount, Schedule
 from bload.show.draw import draw_plans
@@ -85,10 +84,8 @@ __all__ = [
     "mean_loss",
     "natural_t_max",
     "padding_table",
-    "partner_information",
     "plan_from_blocks",
     "read_lengths",
-    "repeat_share",
     "reset_state",
     "spread_rows",
     "table_rows",

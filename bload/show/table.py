@@ -15,7 +15,7 @@ from bload.packing.chunks import plan_in_chunks
 from bload.packing.packers import PACKERS, find_packer, make_plan
 from bload.packing.pieces import Long
 from bload.packing.plan import Plan
-from bload.packing.randomness import partner_information, repeat_share
+from bload.show.randomness import partner_information, repeat_share
 from bload.show.recommendation import predict_work
 
 VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {

@@ -24,7 +24,7 @@ import torch
 from bload import action_genome_lengths, make_plan
 from bload.packing.pieces import whole_pieces
 from bload.packing.plan import Plan, plan_from_blocks
-from bload.packing.randomness import partner_information, repeat_share
+from bload.show.randomness import partner_information, repeat_share
 from experiments.benchmarks import Row, Table
 from training.memory import peak_memory_mib, reset_peak_memory, taken_memory, trim_memory
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bload import action_genome_lengths, make_plan
-from bload.packing.randomness import partner_information, repeat_share
+from bload.show.randomness import partner_information, repeat_share
 
 TRAIN, TEST = action_genome_lengths("train"), action_genome_lengths("test")
 

@@ -9,9 +9,10 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from bload import make_plan, partner_information
+from bload import make_plan
 from bload.packing.fill import fill
 from bload.packing.squeeze import BulkRandom, fullest_subset
+from bload.show.randomness import partner_information
 
 LENGTHS, T_MAX, EPOCHS = [4, 3, 2, 2, 2, 1], 5, 1000
 ROOMS = {
