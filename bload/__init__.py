@@ -13,8 +13,7 @@ from bload.errors import InputError
 from bload.lengths import action_genome_lengths, read_lengths
 from bload.packing.bounds import lower_bound
 from bload.packing.cost import Cost, fit_cost
-from bload.packing.packer import Packer
-from bload.packing.packers import PACKERS, find_packer, make_plan, natural_t_max
+from bload.packing.packers import PACKERS, Packer, find_packer, make_plan, natural_t_max
 from bload.packing.pieces import Long, whole_pieces
 from bload.packing.plan import Block, Plan, plan_from_blocks
 from bload.schedule.balance import BALANCES, make_schedule
@@ -95,20 +94,31 @@ __all__ = [
     "whole_pieces",
 ]
 
-_WITH_TORCH = (
-    *("batch.batch", "batch.check", "batch.losses", "batch.step", "batch.unpack", "batch.walk"),
-    *("batch.walk_order", "loading.dataset", "loading.from_dataset", "loading.loader"),
-    *("loading.sampler", "loading.stream", "loading.stream_loader", "batch.forms", "spread"),
-    "loading.chunks",
-)
-"""Modules that need torch, which takes seconds to import; plans, tables and measures do not."""
+_WITH_TORCH = {
+    "batch.batch": ("Batch", "BlockSample", "collate_blocks"),
+    "batch.check": ("check_boundaries",),
+    "batch.forms": ("FORMS", "find_form"),
+    "batch.losses": ("mean_loss",),
+    "batch.step": ("Step", "StepList"),
+    "batch.unpack": ("Output", "unpack"),
+    "batch.walk": ("RecurrentPart", "reset_state", "walk"),
+    "batch.walk_order": ("WalkOrder",),
+    "loading.chunks": ("ChunkSampler",),
+    "loading.dataset": ("BlockDataset", "SequenceSource"),
+    "loading.from_dataset": ("from_dataset",),
+    "loading.loader": ("BlockLoader",),
+    "loading.sampler": ("BlockSampler",),
+    "loading.stream": ("StreamBlocks",),
+    "loading.stream_loader": ("StreamLoader",),
+    "spread": ("Spread", "exchange", "spread_rows", "transfers"),
+}
+"""Names in modules that need torch, which takes seconds to import; plans and tables do not."""
+_MODULES = {name: f"bload.{module}" for module, names in _WITH_TORCH.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name in __all__:
-        for module in _WITH_TORCH:
-            if hasattr(import_module(f"bload.{module}"), name):
-                return getattr(import_module(f"bload.{module}"), name)
+    if name in _MODULES:
+        return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

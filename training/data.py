@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bload import BlockLoader
-from bload.packing.packers import check_long
+from bload.packing.pieces import check_fit
 from datasets.action_genome import VideoSource
 from datasets.annotations.read import KNOBS_FILE
 from datasets.build import build_source, check_kind, saved_config
@@ -64,7 +64,7 @@ def open_data(cfg: TrainJob, ranks: Ranks) -> Data:
         options = cfg.loader.options
         if (t_max := options["t_max"]) is not None:
             name = source.videos.__getitem__
-            check_long(source.lengths, cfg.loader.name, t_max, options, name, "loader.")
+            check_fit(source.lengths, t_max, options.get("long"), name, "loader.")
         loader = BlockLoader(
             source,
             cfg.loader.name,

@@ -18,15 +18,10 @@ from bload.lengths import keep_lengths
 from bload.loading.ranks import compare_ranks, resolve_rank
 from bload.packing.block_sizes import resolve_block_sizes
 from bload.packing.cost import Cost
-from bload.packing.packers import (
-    check_long,
-    check_packer_options,
-    find_packer,
-    make_plan,
-    natural_t_max,
-)
+from bload.packing.packers import check_packer_options, find_packer, make_plan, natural_t_max
+from bload.packing.pieces import check_fit
 from bload.packing.plan import Block, Plan, filler_block, round_up
-from bload.schedule.balance import Last, check_balance, make_schedule
+from bload.schedule.balance import Last, make_schedule
 from bload.schedule.schedule import COST_PER_SLOT, EpochAccount, Schedule
 
 PLACE = ("epoch", "step", "first_step", "first_block")
@@ -125,12 +120,12 @@ class BlockSampler(Sampler[list[Block]]):
         self.multiple_of = check_whole("multiple_of", multiple_of, 1)
         natural = natural_t_max(self.lengths, packer, self.multiple_of)
         self.t_max = check_whole("t_max", natural if t_max is None else t_max, 1)
-        limits = {"multiple_of": self.multiple_of, **options}
-        check_long(self.lengths, packer, self.t_max, limits, names.__getitem__ if names else str)
+        long = {**find_packer(packer).options, **options}.get("long")
+        name = names.__getitem__ if names else str
+        check_fit(self.lengths, self.t_max, long, name, multiple_of=self.multiple_of)
         self.batch_slots = max(self.t_max, check_whole("batch_slots", batch_slots or 0, 0))
         if "batch_slots" in find_packer(packer).options:
             self.options["batch_slots"] = self.batch_slots
-        check_balance(balance, cost, balance_options or {})
         self.micro_batches, self.even = check_whole("micro_batches", micro_batches, 1), even
         self.balance, self.cost, self.balance_options = balance, cost, dict(balance_options or {})
         self.names, self.epoch = names, 0

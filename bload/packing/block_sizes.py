@@ -8,7 +8,7 @@ takes half the steps. No sequence is cut. Two sizes suit packers that fill up bl
 short sequences run out. For packers with one sequence per block, the sizes are buckets.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,6 @@ import numpy as np
 from bload.errors import InputError
 from bload.packing.bounds import lower_bound
 from bload.packing.cost import Cost
-from bload.packing.packer import Packer
 from bload.packing.plan import Block, Plan
 
 CANDIDATES = 256
@@ -50,18 +49,23 @@ def choose_sizes(
     lengths = np.sort(np.minimum(lengths, t_max))
     size_K = _candidates(lengths, t_max)
     price_K = size_K * cost.slot + cost.of_shape(size_K) / (batch_slots // size_K)
-    blocks_KK = _blocks(lengths, size_K, fills)
+    upto_K = np.searchsorted(lengths, size_K, side="right")
+    blocks_KK = upto_K - upto_K[:, None]  # of size k for sequences longer than size i
     if not fills:
-        start_K = np.searchsorted(lengths, size_K, side="right") * price_K
-        return _cheapest(start_K, blocks_KK * price_K, number, size_K)[1]
-    best: tuple[float, tuple[int, ...]] = np.inf, (t_max,)
+        return _cheapest(upto_K * price_K, blocks_KK * price_K, number, size_K)[1]
+    frames_K = np.concatenate([[0], np.cumsum(lengths)])[upto_K]
+    by_frames_KK = -((frames_K[:, None] - frames_K) // size_K)  # rounded up
+    half_K = np.searchsorted(lengths, size_K / 2, side="right")
+    alone_KK = upto_K - np.maximum(upto_K[:, None], half_K)  # no two of them share a block
+    blocks_KK = np.maximum(by_frames_KK, alone_KK)
+    menus = []
     for first, size in enumerate(size_K):
         # Blocks that are filled up take their slots from those of the first size.
         start_K = np.full(len(size_K), np.inf)
         start_K[first] = lengths.sum() * price_K[first] / size
         extra_K = price_K - size_K * price_K[first] / size
-        best = min(best, _cheapest(start_K, blocks_KK * extra_K, number, size_K))
-    return best[1]
+        menus.append(_cheapest(start_K, blocks_KK * extra_K, number, size_K))
+    return min(menus)[1]
 
 
 def _candidates(lengths: np.ndarray, t_max: int) -> np.ndarray:
@@ -75,20 +79,6 @@ def _candidates(lengths: np.ndarray, t_max: int) -> np.ndarray:
     return np.unique([*sizes, *(t_max // n for n in (1, 2, 3, 4) if t_max >= n)]).astype(np.int64)
 
 
-def _blocks(lengths: np.ndarray, size_K: np.ndarray, fills: bool) -> np.ndarray:
-    """Return the blocks of size k for sequences longer than size i, up to k, ``(i, k)``."""
-    upto_K = np.searchsorted(lengths, size_K, side="right")
-    count_KK = upto_K - upto_K[:, None]
-    if not fills:
-        return count_KK
-    frames_K = np.concatenate([[0], np.cumsum(lengths)])[upto_K]
-    by_frames_KK = -((frames_K[:, None] - frames_K) // size_K)  # rounded up
-    half_K = np.searchsorted(lengths, size_K / 2, side="right")
-    alone_KK = upto_K - np.maximum(upto_K[:, None], half_K)  # no two of them share a block
-    blocks_KK: np.ndarray = np.maximum(by_frames_KK, alone_KK)
-    return blocks_KK
-
-
 def _cheapest(
     start_K: np.ndarray, step_KK: np.ndarray, number: int, size_K: np.ndarray
 ) -> tuple[float, tuple[int, ...]]:
@@ -99,18 +89,15 @@ def _cheapest(
         step_KK: cost of size k after size i, ``(i, k)``.
     """
     step_KK = np.where(np.triu(np.ones(step_KK.shape, dtype=bool), 1), step_KK, np.inf)
-    cost_K, previous = start_K, []
-    best, counts = float(start_K[-1]), 1
-    for count in range(2, min(number, len(size_K)) + 1):
+    cost_K, menu_K = start_K, [(int(size),) for size in size_K]
+    best = float(cost_K[-1]), menu_K[-1]
+    for _ in range(min(number, len(size_K)) - 1):
         total_KK = cost_K[:, None] + step_KK
-        previous.append(total_KK.argmin(axis=0))
-        cost_K = total_KK.min(axis=0)
-        if cost_K[-1] < best:
-            best, counts = float(cost_K[-1]), count
-    menu = [len(size_K) - 1]
-    for from_K in reversed(previous[: counts - 1]):
-        menu.append(int(from_K[menu[-1]]))
-    return best, tuple(int(size_K[k]) for k in reversed(menu))
+        before_K, cost_K = total_KK.argmin(axis=0), total_KK.min(axis=0)
+        menu_K = [(*menu_K[i], int(size)) for i, size in zip(before_K, size_K, strict=True)]
+        if cost_K[-1] < best[0]:
+            best = float(cost_K[-1]), menu_K[-1]
+    return best
 
 
 def resolve_block_sizes(
@@ -121,14 +108,11 @@ def resolve_block_sizes(
     Args:
         block_sizes: the sizes, or the number of sizes to choose.
         plan: plan of the packer, with blocks of `t_max` slots.
-
-    Raises:
-        InputError: `block_sizes` is neither.
     """
-    if isinstance(block_sizes, int | np.integer) and block_sizes > 0:
+    if isinstance(block_sizes, int) and block_sizes > 0:
         fills = plan.segments > plan.blocks
-        lengths, number = plan.sequence_lengths, int(block_sizes)
-        sizes = choose_sizes(lengths, t_max, number, batch_slots, cost, fills=fills)
+        place = plan.sequence_lengths, t_max, block_sizes, batch_slots, cost
+        sizes = choose_sizes(*place, fills=fills)
     else:
         sizes = check_sizes(block_sizes, t_max)
     return sizes if len(sizes) > 1 else ()
@@ -140,8 +124,7 @@ def check_sizes(sizes: Any, t_max: int) -> tuple[int, ...]:
     Raises:
         InputError: not a list of sizes, or the largest is not `t_max`.
     """
-    is_list = isinstance(sizes, Iterable) and not isinstance(sizes, str)
-    sizes = [*sizes] if is_list else sizes
+    is_list = not isinstance(sizes, int | str)
     if not is_list or any(not hasattr(size, "__index__") or size < 1 for size in sizes):
         raise InputError(
             f"block_sizes is {sizes!r}; give a list of block sizes from 1 slot on, or the number "
@@ -156,23 +139,25 @@ def check_sizes(sizes: Any, t_max: int) -> tuple[int, ...]:
 
 
 def pack_block_sizes(
-    pack: Packer,
+    pack: Callable[..., Plan],
     lengths: np.ndarray,
     sizes: Sequence[int],
     rng: np.random.Generator,
+    *,
+    alone: bool = False,
     **options: Any,
 ) -> Plan:
     """Pack into blocks of several sizes, in random order.
 
     From the largest size down, the sequences that need a size are packed together with random
     shorter ones that fill up their blocks. Each block then takes the smallest size that holds its
-    frames. Packers with one sequence or clip per block do only the last step.
+    frames.
 
     Args:
-        pack: the packer.
         sizes: slots of the blocks, ascending.
+        alone: `pack` puts one sequence or clip into a block, so that only the last step is left.
     """
-    if pack.one_each or pack.cuts_clips:
+    if alone:
         plan = pack(lengths, sizes[-1], rng, **options)
         return replace(plan, slots=np.array(sizes)[np.searchsorted(sizes, plan.block_frames)])
     remaining = rng.permutation(len(lengths))

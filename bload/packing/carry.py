@@ -9,35 +9,37 @@ is a start; the others continue with the row's state at the end of the step befo
 which stay whole.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from bload.packing.fill import fill
-from bload.packing.packer import Packer
 from bload.packing.pieces import whole_pieces
 from bload.packing.plan import Plan, plan_from_blocks
 
 
 def pack_carry(
-    pack: Packer,
+    pack: Callable[..., Plan],
     lengths: np.ndarray,
     t_max: int,
     rng: np.random.Generator,
+    *,
+    one_each: bool = False,
     **options: Any,
 ) -> Plan:
     """Cut sequences longer than a block, and pack the other sequences with `pack`.
 
     Args:
-        pack: the packer. Unless it puts one sequence per block, random short sequences first fill
-            up the blocks of last pieces.
+        one_each: `pack` puts one sequence into a block. Otherwise random short sequences first
+            fill up the blocks of last pieces.
         options: options of the packer, except ``long``.
     """
     pieces = sequence, _, length = whole_pieces(lengths, t_max, "split")
     is_long = lengths[sequence] > t_max
     long, short = np.flatnonzero(is_long), np.flatnonzero(~is_long)
     blocks = [[piece] for piece in long.tolist()]
-    if not pack.one_each:
+    if not one_each:
         with_room = np.flatnonzero(length[long] < t_max)
         rooms = t_max - length[long[with_room]]
         order, sizes = fill(length[short], t_max, rng, rooms=rooms)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
-from itertools import combinations
+from itertools import product
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -46,28 +46,17 @@ class Cost:
 def fit_cost(work: Sequence[tuple[float, ...]], seconds: Sequence[float]) -> Cost:
     """Fit a cost in milliseconds to timed micro-batches, with no coefficient below 0.
 
-    The fit minimises squared relative errors. All subsets of non-zero coefficients are tried.
+    The fit minimises squared relative errors, over all subsets of non-zero coefficients.
 
     Args:
-        work: slots, frames, pairs, walked slots and launches of every micro-batch.
+        work: slots, frames, pairs, walked slots and launches of every micro-batch, at least five.
         seconds: time of every micro-batch, ``(micro-batches,)``.
-
-    Raises:
-        InputError: fewer than five times, a time not above 0, or not one time per micro-batch.
     """
-    work_MW, times_M = np.array(work, dtype=float), 1000 * np.array(seconds, dtype=float)
-    if len(work_MW) < 5 or len(work_MW) != len(times_M) or not np.all(times_M > 0):
-        raise InputError(
-            f"{len(times_M)} times for {len(work_MW)} batches; give 5 or more, above 0"
-        )
-    scaled_MW = work_MW / times_M[:, None]
-    best, smallest_error = np.zeros(5), np.inf
-    for size in range(1, 6):
-        for columns in map(list, combinations(range(5), size)):
-            part_MW = scaled_MW[:, columns]
-            weights = np.linalg.lstsq(part_MW, np.ones(len(times_M)), rcond=None)[0]
-            error = float(np.square(part_MW @ weights - 1).sum())
-            if (weights >= 0).all() and error < smallest_error * (1 - 1e-9):
-                best, smallest_error = np.zeros(5), error
-                best[columns] = weights
-    return Cost(*best.tolist())
+    work_MW = np.array(work, dtype=float) / (1000 * np.array(seconds, dtype=float)[:, None])
+    fits, ones_M = [], np.ones(len(work_MW))
+    for used_W in map(np.array, [*product([False, True], repeat=5)][1:]):
+        weight_W = np.zeros(5)
+        weight_W[used_W] = np.linalg.lstsq(work_MW[:, used_W], ones_M, rcond=None)[0]
+        if (weight_W >= 0).all():
+            fits.append((float(np.square(work_MW @ weight_W - 1).sum()), weight_W.tolist()))
+    return Cost(*min(fits)[1])

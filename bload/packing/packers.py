@@ -13,9 +13,10 @@ pass it to `whole_pieces`. If it cuts clips, puts one sequence into a block or m
 say so: ``PACKERS["mine"] = Packer(pack, one_each=True)``.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from inspect import signature
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from inspect import Parameter, signature
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,9 +26,32 @@ from bload.lengths import check_lengths
 from bload.packing import bload, bload_exact, bucket, mix, naive, ragged, sampling, single
 from bload.packing.block_sizes import check_sizes, pack_block_sizes
 from bload.packing.carry import pack_carry
-from bload.packing.packer import Packer
-from bload.packing.pieces import check_fit
+from bload.packing.pieces import Long, LongWithoutCarry, check_fit
 from bload.packing.plan import Plan
+
+
+@dataclass(frozen=True)
+class Packer:
+    """A packing rule with its traits."""
+
+    pack: Callable[..., Plan]
+    cuts_clips: bool = False
+    """A block is a single clip, so that ``t_max`` is by default the mean length."""
+    one_each: bool = False
+    """A block holds one sequence."""
+    makes_batches: bool = False
+    """The plan has the batches too; the rule gets ``batch_slots`` if it has that option."""
+
+    def __call__(self, *args: Any, **options: Any) -> Plan:
+        """Call the rule."""
+        return self.pack(*args, **options)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Options of the rule with their defaults."""
+        parameters = signature(self.pack).parameters.values()
+        return {p.name: p.default for p in parameters if p.kind == Parameter.KEYWORD_ONLY}
+
 
 OTHER_NAMES = {
     "batch_size": "set batch_slots to sequences per batch times their mean length",
@@ -71,32 +95,6 @@ def check_packer_options(packer: str, options: Iterable[str], *callers: Callable
                 f"(options: {', '.join(known) or 'none'})"
                 + ("; " + OTHER_NAMES[option] if option in OTHER_NAMES else suggest(option, names))
             )
-
-
-def check_long(
-    lengths: np.ndarray,
-    packer: str,
-    t_max: int,
-    options: Mapping[str, Any],
-    name: Callable[[int], str] = str,
-    group: str = "",
-) -> None:
-    """Raise InputError for sequences that a packer refuses as too long, see `check_fit`.
-
-    Args:
-        options: options of the packer, and ``multiple_of``.
-    """
-    pack = find_packer(packer)
-    if "long" not in pack.options:
-        return
-    ways = ["split", "truncate"] if pack.makes_batches else ["split", "carry", "truncate"]
-    long = options.get("long", pack.options["long"])
-    check_choice("long", long, ["error", *ways])
-    multiple_of = options.get("multiple_of", 1)
-    if long == "error":
-        check_fit(
-            lengths, t_max, ["truncate"] if multiple_of > 1 else ways, multiple_of, name, group
-        )
 
 
 def natural_t_max(lengths: ArrayLike, packer: str, multiple_of: int = 1) -> int:
@@ -143,6 +141,8 @@ def make_plan(
     """
     pack = find_packer(packer)
     check_packer_options(packer, options, make_plan)
+    long = options.get("long", "error")
+    check_choice("long", long, get_args(LongWithoutCarry if pack.makes_batches else Long))
     lengths = check_lengths(lengths)
     multiple_of = check_whole("multiple_of", multiple_of, 1)
     t_max = natural_t_max(lengths, packer, multiple_of) if t_max is None else t_max
@@ -150,20 +150,21 @@ def make_plan(
     entropy = [check_whole("seed", seed, 0), check_whole("epoch", epoch, 0)]
     rng = np.random.default_rng(entropy if chunk is None else [*entropy, 2, chunk])
     sizes = check_sizes(block_sizes, t_max)
-    check_long(lengths, packer, t_max, {"multiple_of": multiple_of, **options})
     if multiple_of > 1:
         place = lengths, packer, t_max, seed, epoch
         return _aligned_plan(*place, sizes, multiple_of, {"chunk": chunk, **options})
-    if sizes and pack.makes_batches:
-        raise InputError(f"{packer} makes batches of its own sizes; leave block_sizes out")
-    if options.get("long") == "carry" and not pack.makes_batches:
-        if sizes:
-            raise InputError("long=carry needs blocks of one size; leave block_sizes out")
+    if sizes and (pack.makes_batches or long == "carry"):
+        reason = "long=carry needs blocks of one size"
+        if pack.makes_batches:
+            reason = f"{packer} makes batches of its own sizes"
+        raise InputError(f"{reason}; leave block_sizes out")
+    if long == "carry":
         del options["long"]
-        return pack_carry(pack, lengths, t_max, rng, **options)
+        return pack_carry(pack.pack, lengths, t_max, rng, one_each=pack.one_each, **options)
     if not sizes:
         return pack(lengths, t_max, rng, **options)
-    return pack_block_sizes(pack, lengths, sizes, rng, **options)
+    alone = pack.one_each or pack.cuts_clips
+    return pack_block_sizes(pack.pack, lengths, sizes, rng, alone=alone, **options)
 
 
 def _aligned_plan(
@@ -181,25 +182,24 @@ def _aligned_plan(
         if size % multiple:
             key = "t_max is" if size == t_max else "block_sizes has"
             raise InputError(f"{key} {size}; give multiples of {multiple}, as multiple_of is")
-    if options.get("long") in ("carry", "split"):
+    long = {**find_packer(packer).options, **options}.get("long")
+    if long in ("carry", "split"):
         raise InputError(
-            f"multiple_of is {multiple} but long={options['long']} cuts sequences; raise t_max to "
-            "the longest, set long=truncate, or leave multiple_of out"
+            f"multiple_of is {multiple} but long={long} cuts sequences; raise t_max to the "
+            "longest, set long=truncate, or leave multiple_of out"
         )
+    check_fit(lengths, t_max, long, multiple_of=multiple)
     if "batch_slots" in options:
-        options["batch_slots"] = options["batch_slots"] // multiple
+        options["batch_slots"] //= multiple
     units, sizes = -(-lengths // multiple), [size // multiple for size in sizes]
     plan = make_plan(units, packer, t_max // multiple, seed, epoch, block_sizes=sizes, **options)
     first = plan.first * multiple
-    length = np.minimum(plan.length * multiple, lengths[plan.sequence] - first)
-    return Plan(
-        plan.t_max * multiple,
-        lengths,
-        plan.sequence,
-        first,
-        length,
-        plan.offsets,
-        plan.slots * multiple,
-        plan.batches,
+    return replace(
+        plan,
+        t_max=plan.t_max * multiple,
+        sequence_lengths=lengths,
+        first=first,
+        length=np.minimum(plan.length * multiple, lengths[plan.sequence] - first),
+        slots=plan.slots * multiple,
         multiple_of=multiple,
     )

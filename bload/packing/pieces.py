@@ -1,7 +1,7 @@
 """Sequences longer than a block: refused, cut into pieces, or truncated."""
 
-from collections.abc import Callable, Sequence
-from typing import Literal
+from collections.abc import Callable
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -39,29 +39,28 @@ def check_pieces(pieces: np.ndarray, t_max: int) -> None:
 def check_fit(
     lengths: np.ndarray,
     t_max: int,
-    ways: Sequence[str] = ("split", "truncate"),
-    multiple_of: int = 1,
+    long: str | None = "error",
     name: Callable[[int], str] = str,
     group: str = "",
+    multiple_of: int = 1,
 ) -> None:
-    """Raise InputError if a sequence is longer than a block.
+    """Raise InputError if a sequence is longer than a block and `long` is ``error``.
 
     Args:
-        ways: values of ``long`` that the message offers.
-        multiple_of: slots of a block are a multiple of this.
         name: number of a sequence -> its name in the message.
         group: group of the keys in a config, such as ``loader.``.
+        multiple_of: slots of every segment are a multiple of this, so that none can be cut.
     """
-    if (longest := lengths.max()) <= t_max:
-        return
-    s = int(np.argmax(lengths > t_max))
-    longest = -(-longest // multiple_of) * multiple_of
-    quote = "" if group else '"'
-    raise InputError(
-        f"sequence {name(s)} has {lengths[s]} frames but {group}t_max is {t_max}; raise it to "
-        f"{longest}, the longest, or set "
-        + any_of(f"{group}long={quote}{way}{quote}" for way in ways)
-    )
+    if long == "error" and (longest := lengths.max()) > t_max:
+        s = int(np.argmax(lengths > t_max))
+        longest = -(-longest // multiple_of) * multiple_of
+        quote = "" if group else '"'
+        ways = ["truncate"] if multiple_of > 1 else ["split", "truncate"]
+        raise InputError(
+            f"sequence {name(s)} has {lengths[s]} frames but {group}t_max is {t_max}; raise it to "
+            f"{longest}, the longest, or set "
+            + any_of(f"{group}long={quote}{way}{quote}" for way in ways)
+        )
 
 
 def whole_pieces(lengths: np.ndarray, t_max: int, long: Long = "error") -> Pieces:
@@ -84,8 +83,7 @@ def whole_pieces(lengths: np.ndarray, t_max: int, long: Long = "error") -> Piece
         sequence = np.repeat(np.arange(len(lengths)), pieces)
         first = index_within(pieces) * t_max
         return sequence, first, np.minimum(lengths[sequence] - first, t_max)
-    check_choice("long", long, ("error", "split", "truncate"))
-    if long == "error":
-        check_fit(lengths, t_max)
+    check_choice("long", long, get_args(LongWithoutCarry))
+    check_fit(lengths, t_max, long)
     sequence = np.arange(len(lengths))
     return sequence, np.zeros_like(lengths), np.minimum(lengths, t_max)

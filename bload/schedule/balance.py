@@ -2,15 +2,19 @@
 
     lengths -> Plan -> Cost -> order -> share -> Schedule
 
-An order assigns blocks to steps; a share assigns the blocks of a step to ranks. A rank computes its
-part of a step in one or more micro-batches, each of blocks of one size; then all ranks take one
-optimiser step together. With blocks of one size, a step depends only on its number of blocks: 2
-ranks of 4 blocks and 8 ranks of 1 block train the same steps, except with `queue`.
+An order assigns units to steps, ``order(cost_U, size, ranks, rng) -> [units of step 0, ...]``. A
+unit is a block, or a micro-batch if blocks have several sizes; a step has `size` units, the last
+one at most that. A share assigns the units of a step to ranks, ``share(cost_U, ranks) -> rank_U``.
+
+A rank computes its part of a step in one or more micro-batches, each of blocks of one size; then
+all ranks take one optimiser step together. With blocks of one size, a step depends only on its
+number of blocks: 2 ranks of 4 blocks and 8 ranks of 1 block train the same steps, except with
+`queue`.
 """
 
-from collections.abc import Callable, Mapping
-from inspect import signature
-from typing import Any, Literal, NamedTuple
+import heapq
+from collections.abc import Callable
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,21 +22,119 @@ from bload.errors import InputError, check_choice, check_whole
 from bload.packing.cost import Cost
 from bload.packing.pieces import index_within
 from bload.packing.plan import Plan
-from bload.schedule import orders, shares
 from bload.schedule.carried_rows import place_in_rows
 from bload.schedule.schedule import COST_PER_SLOT, Schedule
 
 Last = Literal["fill", "drop"]
-MAX_BLOCKS = 10**8
-"""Largest number of blocks in a step, including fillers."""
+
+
+def _in_order(
+    cost_U: np.ndarray, size: int, ranks: int, rng: np.random.Generator
+) -> list[np.ndarray]:
+    """Keep the order of the plan, so that every step is a random draw."""
+    units = np.arange(len(cost_U))
+    return [units[i : i + size] for i in range(0, len(units), size)]
+
+
+def _window(
+    cost_U: np.ndarray, size: int, ranks: int, rng: np.random.Generator, *, steps: int = 16
+) -> list[np.ndarray]:
+    """Sort units by cost within windows of `steps` steps, and shuffle the steps of each window.
+
+    Steps of similar cost need no further balance, but the order is less random.
+    """
+    ordered: list[np.ndarray] = []
+    for units in _in_order(cost_U, size * steps, ranks, rng):
+        units = units[np.argsort(-cost_U[units], kind="stable")]
+        full = [units[i : i + size] for i in range(0, len(units) - size + 1, size)]
+        ordered += [full[i] for i in rng.permutation(len(full))]
+        ordered += [units[len(full) * size :]] if len(units) % size else []
+    return ordered
+
+
+def _queue(
+    cost_U: np.ndarray,
+    size: int,
+    ranks: int,
+    rng: np.random.Generator,
+    *,
+    levels: tuple[float, ...] = (0.7, 0.85, 0.95),
+) -> list[np.ndarray]:
+    """Hold costly units back, by level, until there is one for every rank.
+
+    It follows the outlier queues of WLB-LLM (arXiv 2503.17924). The levels begin at these quantiles
+    of the cost.
+    """
+    level_U = np.searchsorted(np.quantile(cost_U, levels), cost_U, side="right")
+    waiting: list[list[int]] = [[] for _ in range(len(levels) + 1)]
+    ordered: list[np.ndarray] = []
+    ready: list[int] = []  # costly units, added by groups of one per rank
+    cheap = waiting[0]
+    for unit, level in enumerate(level_U.tolist()):
+        waiting[level].append(unit)
+        if level and len(waiting[level]) == ranks:
+            ready += waiting[level]
+            waiting[level] = []
+        costly = min(len(ready), size)
+        if costly + len(cheap) >= size:
+            ordered.append(np.array(ready[:costly] + cheap[: size - costly]))
+            del ready[:costly], cheap[: size - costly]
+    rest = np.array(sum(waiting, ready), dtype=np.int64)
+    rest = rest[np.argsort(-cost_U[rest], kind="stable")]
+    return ordered + [rest[i : i + size] for i in range(0, len(rest), size)]
+
+
+def _round_robin(cost_U: np.ndarray, ranks: int) -> np.ndarray:
+    """Assign units to ranks in turn, as cards are dealt."""
+    return np.arange(len(cost_U)) % ranks
+
+
+def equal_counts(cost_U: np.ndarray, ranks: int) -> np.ndarray:
+    """Give all ranks equal numbers of units at about equal cost, by differencing.
+
+    Karmarkar and Karp (1982) with equal numbers: start with groups of one unit per rank; join the
+    two of largest spread, the costliest of one with the cheapest of the other.
+    """
+    groups = -(-len(cost_U) // ranks)
+    units = np.full(groups * ranks, -1)
+    units[: len(cost_U)] = np.argsort(-cost_U, kind="stable")
+    sums = np.append(cost_U, 0.0)[units].reshape(groups, ranks)
+    heap = [
+        (-float(np.ptp(sums_R)), k, sums_R, units_R[:, None])
+        for k, (sums_R, units_R) in enumerate(zip(sums, units.reshape(groups, ranks), strict=True))
+    ]
+    heapq.heapify(heap)
+    for tie in range(groups, 2 * groups - 1):
+        _, _, first_R, first_units = heapq.heappop(heap)
+        _, _, second_R, second_units = heapq.heappop(heap)
+        down, up = np.argsort(-first_R, kind="stable"), np.argsort(second_R, kind="stable")
+        sums_R = first_R[down] + second_R[up]
+        joined = np.concatenate([first_units[down], second_units[up]], axis=1)
+        heapq.heappush(heap, (-float(np.ptp(sums_R)), tie, sums_R, joined))
+    rank_U = np.zeros(len(cost_U), dtype=np.int64)
+    for rank, units in enumerate(heap[0][3]):
+        rank_U[units[units >= 0]] = rank
+    return rank_U
+
+
+def _greedy(cost_U: np.ndarray, ranks: int) -> np.ndarray:
+    """Assign the costliest unit first, to the rank that is done first; numbers may differ."""
+    rank_U = np.zeros(len(cost_U), dtype=np.int64)
+    heap = [(0.0, 0, rank) for rank in range(ranks)]  # on a tie, the rank with fewest units
+    for unit in np.argsort(-cost_U, kind="stable").tolist():
+        load, count, rank_U[unit] = heap[0]
+        heapq.heapreplace(heap, (load + float(cost_U[unit]), count + 1, int(rank_U[unit])))
+    return rank_U
+
+
 Order = Callable[..., list[np.ndarray]]
 Share = Callable[[np.ndarray, int], np.ndarray]
 BALANCES: dict[str, tuple[Order, Share]] = {
-    "none": (orders.keep_order, shares.round_robin),
-    "pairs": (orders.keep_order, shares.equal_counts),
-    "counts": (orders.keep_order, shares.greedy),
-    "window": (orders.window, shares.equal_counts),
-    "queue": (orders.queue, shares.equal_counts),
+    "none": (_in_order, _round_robin),
+    "pairs": (_in_order, equal_counts),
+    "counts": (_in_order, _greedy),
+    "window": (_window, equal_counts),
+    "queue": (_queue, equal_counts),
 }
 """Order and share of each balance, by name."""
 
@@ -68,20 +170,14 @@ def make_schedule(
         options: options of the order: ``steps`` of a window, ``levels`` of a queue.
 
     Raises:
-        InputError: an option is unknown or out of range, or dropping would leave no step.
+        InputError: an option is out of range, or dropping would leave no step.
     """
     check_choice("last", last, ("fill", "drop"))
-    check_balance(balance, cost, options)
+    check_choice("balance", balance, BALANCES)
     order, share = BALANCES[balance]
     ranks = check_whole("ranks", ranks, 1)
     micro_batches = check_whole("micro_batches", micro_batches, 1)
     rows = blocks_per_rank(batch_slots or 0, plan.t_max)
-    batch_slots = max(batch_slots or 0, plan.t_max)
-    if ranks * rows * micro_batches > MAX_BLOCKS:
-        raise InputError(
-            f"a step of {ranks:,} ranks with {micro_batches:,} batches of {rows:,} blocks has more "
-            f"than {MAX_BLOCKS:,} blocks; lower batch_slots or micro_batches"
-        )
     rng = rng or np.random.default_rng(0)
     if plan.carries:
         if balance != "none":
@@ -90,39 +186,22 @@ def make_schedule(
                 "balance=none"
             )
         return _in_rows(plan, ranks, rows, micro_batches, last, rng)
-    units = _make_units(plan, batch_slots)
+    block_B, offsets = _make_units(plan, max(batch_slots or 0, plan.t_max))
     if not plan.has_one_size:
         rows = 1  # a unit is a micro-batch already
     size = ranks * rows * micro_batches
     cost_U = np.zeros(0)
     if plan.blocks:
-        cost_U = np.add.reduceat(cost.of_blocks(plan)[units.block], units.offsets[:-1])
+        cost_U = np.add.reduceat(cost.of_blocks(plan)[block_B], offsets[:-1])
     if not plan.has_one_size:
-        cost_U = cost_U + cost.of_shape(plan.slots[units.block[units.offsets[:-1]]])
+        cost_U = cost_U + cost.of_shape(plan.slots[block_B[offsets[:-1]]])
     steps = order(cost_U[first_block:], size, ranks, rng, **options)
     steps = [step + first_block for step in steps]
     if last == "drop":
         steps = [step for step in steps if len(step) == size]
         _check_any(len(steps), plan, size)
     rank_SU = [share(cost_U[step], ranks) for step in steps]
-    return _assign(plan, ranks, units, steps, rank_SU, rows, even)
-
-
-def check_balance(balance: str, cost: Cost, options: Mapping[str, Any]) -> None:
-    """Raise InputError unless `balance` is a key of `BALANCES` that has these options."""
-    check_choice("balance", balance, BALANCES)
-    if not isinstance(cost, Cost):
-        raise InputError(f"cost is {cost!r}; give a bload.Cost")
-    parameters = signature(BALANCES[balance][0]).parameters.values()
-    known = [p.name for p in parameters if p.kind == p.KEYWORD_ONLY]
-    for name in options:
-        if name not in known:
-            names = ", ".join(known) or "none"
-            raise InputError(f"{name!r} is no option of balance={balance}, which has {names}")
-    if "steps" in options:
-        check_whole("steps", options["steps"], 1)
-    if not all(0 <= level <= 1 for level in options.get("levels", ())):
-        raise InputError(f"levels is {options['levels']}; give quantiles from 0 to 1")
+    return _assign(plan, ranks, block_B, offsets, steps, rank_SU, rows, even)
 
 
 def _check_any(steps: int, plan: Plan, size: int) -> None:
@@ -154,42 +233,34 @@ def _in_rows(
     )
 
 
-class _Units(NamedTuple):
-    """Units to order and share: unit u holds ``block[offsets[u]:offsets[u + 1]]``."""
+def _make_units(plan: Plan, batch_slots: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return single blocks, or micro-batches of one size if the plan has several sizes.
 
-    block: np.ndarray
-    offsets: np.ndarray
-
-
-def _make_units(plan: Plan, batch_slots: int) -> _Units:
-    """Return single blocks, or micro-batches of one size if the plan has several sizes."""
+    Unit u holds ``block_B[offsets[u]:offsets[u + 1]]``.
+    """
     if plan.has_one_size or len(plan.batches):
         offsets = np.arange(plan.blocks + 1) if plan.has_one_size else plan.batches
-        return _Units(np.arange(plan.blocks), offsets)
+        return np.arange(plan.blocks), offsets
     by_size = np.argsort(plan.slots, kind="stable")
     slots = plan.slots[by_size]
     nth = np.arange(plan.blocks) - np.searchsorted(slots, slots)  # index among blocks of its size
     first = np.flatnonzero(nth % (batch_slots // slots) == 0)
     units = np.split(by_size, first[1:])
     units.sort(key=lambda blocks: int(blocks[0]))  # in the plan's order, which is random
-    return _Units(np.concatenate(units), np.cumsum([0, *map(len, units)]))
+    return np.concatenate(units), np.cumsum([0, *map(len, units)])
 
 
 def _assign(
     plan: Plan,
     ranks: int,
-    units: _Units,
+    block_B: np.ndarray,
+    unit_offsets: np.ndarray,
     steps: list[np.ndarray],
     rank_SU: list[np.ndarray],
     rows: int,
     even: bool,
 ) -> Schedule:
-    """Put the units of each rank and step, a group, into micro-batches.
-
-    Args:
-        rows: units in a micro-batch.
-        even: give all ranks of a step the largest number of micro-batches among them.
-    """
+    """Put the units of each rank and step, a group, into micro-batches of `rows` units."""
     group = np.repeat(np.arange(len(steps)) * ranks, [*map(len, steps)])
     group = group + np.concatenate([[], *rank_SU]).astype(np.int64)
     by_group = np.argsort(group, kind="stable")
@@ -202,9 +273,9 @@ def _assign(
         micro_SR = micro_SR.max(axis=1, keepdims=True).repeat(ranks, axis=1)
     first_micro = np.concatenate([[0], np.cumsum(micro_SR)])
     micro = first_micro[group] + nth // rows
-    size = np.diff(units.offsets)[unit]
+    size = np.diff(unit_offsets)[unit]
     slots_M = np.full(first_micro[-1], plan.slots.min(initial=plan.t_max))
-    slots_M[micro] = plan.slots[units.block[units.offsets[unit]]]
+    slots_M[micro] = plan.slots[block_B[unit_offsets[unit]]]
     blocks_M = np.full(first_micro[-1], rows)
     if not plan.has_one_size:
         blocks_M[micro] = size
@@ -213,7 +284,7 @@ def _assign(
     block = np.full(offsets[-1], -1)
     within = index_within(size)
     entry = np.repeat(offsets[micro] + nth % rows, size) + within
-    block[entry] = units.block[np.repeat(units.offsets[unit], size) + within]
+    block[entry] = block_B[np.repeat(unit_offsets[unit], size) + within]
     return Schedule(plan, ranks, block, slots_M, offsets, first_micro)
 
 

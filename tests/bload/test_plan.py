@@ -17,7 +17,6 @@ def test_a_plan_answers_by_hand():
     assert (plan.blocks, plan.segments, plan.sequences, plan.frames) == (2, 3, 3, 9)
     assert (plan.placed, plan.processed, plan.padding, plan.deleted) == (9, 10, 1, 0)
     assert plan.utilisation == 0.9
-    assert repr(plan) == "Plan(2 blocks of up to 5 slots, 3 segments of 3 sequences)"
     assert (plan.lower_bound, plan.lower_bound_padding) == (2, 1)
     assert plan.block_frames.tolist() == [5, 4]
     assert plan.block_of_segment().tolist() == [0, 0, 1]
@@ -50,16 +49,11 @@ def test_a_wrong_plan_is_refused():
     ]:
         with pytest.raises(ValueError, match=words):
             plan_with(**changes)
-    for index in (-1, 2, 10):
-        with pytest.raises(IndexError, match=f"block {index} .* 2 blocks"):
-            plan_with().block(index)
+    with pytest.raises(IndexError, match=r"block 2 .* 2 blocks"):
+        plan_with().block(2)
 
 
 def test_a_plan_cannot_be_changed():
     plan = make_plan([3, 4, 5], "bload")
     with pytest.raises(ValueError, match="read-only"):
         plan.sequence[0] = 2
-    with pytest.raises(ValueError, match="read-only"):
-        plan.block(0).length[0] = 2
-    with pytest.raises(AttributeError):
-        plan.t_max = 3

@@ -15,7 +15,7 @@ from bload import (
     make_plan,
     make_schedule,
 )
-from bload.schedule.shares import equal_counts
+from bload.schedule.balance import equal_counts
 
 LENGTHS = np.random.default_rng(3).integers(1, 9, 90)
 PLANS = [make_plan(LENGTHS[:n], "naive", 8, seed=n) for n in (1, 2, 7, 24, 45, 90)]
@@ -63,31 +63,10 @@ def test_ranks_train_the_plan_once_in_equal_steps_and_the_account_adds_up():
             assert (count.blocks, count.padding, count.deleted) == totals, case
 
 
-def test_a_step_is_the_same_for_any_number_of_ranks():
-    for group, plan in product([1, 6, 8, 12], PLANS):
-        for ranks in (r for r in range(1, group + 1) if group % r == 0):
-            each = group // ranks
-            rows_of = {1: [each]} | ({each: [1]} if each > 1 else {})
-            for micro_batches, rows in ((m, r) for m, some in rows_of.items() for r in some):
-                schedule = make_schedule(
-                    plan, ranks, rows * plan.t_max, micro_batches=micro_batches
-                )
-                for step in range(schedule.steps):
-                    blocks = np.arange(step * group, (step + 1) * group)
-                    expected = np.where(blocks < plan.blocks, blocks, -1)
-                    parts = np.full((ranks, each), -1)  # a batch without a block is left out
-                    for rank, part in enumerate(parts):
-                        mine = blocks_of(schedule, step, rank)
-                        part[: len(mine)] = mine
-                    # in turn: the r-th rank's parts are every ranks-th of the step
-                    assert np.array_equal(parts.T.ravel(), expected)
-
-
 def cases():
-    for plan, ranks, micro, seed in product(
-        [*PLANS[2:6], plan_of_sizes(), plan_of_sizes(1, 333)], (1, 2, 3, 8, 64), (1, 4), (0, 1)
-    ):
-        yield plan, ranks, micro, np.random.default_rng([seed, 1])
+    plans = [*PLANS[2:6], plan_of_sizes(), plan_of_sizes(1, 333)]
+    for plan, ranks, micro in product(plans, (1, 2, 3, 8, 64), (1, 4)):
+        yield plan, ranks, micro, np.random.default_rng(1)
 
 
 @pytest.mark.parametrize("how", BALANCES)
@@ -133,32 +112,24 @@ def test_equal_shares_are_the_same_on_every_machine_and_in_every_version():
     assert "".join(map(str, rank_U)) == "1002022201333131120"
 
 
-def long_tail():
-    drawn = np.random.default_rng(0).lognormal(6.0, 1.3, 20_000)
-    return np.clip(drawn.round(), 1, 8192).astype(int)
-
-
 @pytest.mark.parametrize(
-    ("how", "micro_batches", "action_genome", "tail"),
+    ("how", "micro_batches", "reached"),
     [
-        ("none", 1, 1.144, 1.349),
-        ("none", 4, 1.069, 1.149),
-        ("pairs", 4, 1.017, 1.032),
-        ("window", 1, 1.018, 1.020),
-        ("queue", 1, 1.052, 1.078),
+        ("none", 1, 1.144),
+        ("none", 4, 1.069),
+        ("pairs", 4, 1.017),
+        ("window", 1, 1.018),
+        ("queue", 1, 1.052),
     ],
 )
-def test_balance_on_eight_ranks(how, micro_batches, action_genome, tail):
+def test_balance_of_action_genome_on_eight_ranks(how, micro_batches, reached):
     """Against ideal, cost l + l^2 / T_max."""
-    for lengths, reached in ((action_genome_lengths(), action_genome), (long_tail(), tail)):
-        plan = make_plan(lengths, "bload_exact")
-        cost = Cost(slot=0, frame=1, pair=1 / plan.t_max)
-        rng = np.random.default_rng([0, 0, 1])
-        schedule = make_schedule(
-            plan, 8, micro_batches=micro_batches, balance=how, cost=cost, rng=rng
-        )
-        assert reached - 0.002 < schedule.imbalance(cost) <= reached
-        assert 1 <= schedule.imbalance() < 1.001  # as many slots but in the last step
+    plan = make_plan(action_genome_lengths(), "bload_exact")
+    cost = Cost(slot=0, frame=1, pair=1 / plan.t_max)
+    rng = np.random.default_rng([0, 0, 1])
+    schedule = make_schedule(plan, 8, micro_batches=micro_batches, balance=how, cost=cost, rng=rng)
+    assert reached - 0.002 < schedule.imbalance(cost) <= reached
+    assert 1 <= schedule.imbalance() < 1.001  # as many slots but in the last step
 
 
 def test_batches_of_several_sizes_are_balanced_by_their_walk_too():
@@ -191,8 +162,6 @@ def test_a_wrong_schedule_is_refused(changes, words):
         return Schedule(plan, ranks, *(np.array(columns[name]) for name in right))
 
     assert schedule(**right).steps == 3
-    with pytest.raises(ValueError, match="read-only"):
-        schedule(**right).block[0] = 2
     with pytest.raises(ValueError, match=words):
         schedule(**right | changes)
 
@@ -203,20 +172,3 @@ def test_a_block_that_goes_on_in_another_row_is_refused():
     assert Schedule(plan, 1, np.arange(3), np.full(3, 4), each, each).steps == 3
     with pytest.raises(ValueError, match="go on in the row"):
         Schedule(plan, 1, np.array([0, 2, 1]), np.full(3, 4), each, each)
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"balance": "poker"}, "balance"),
-        ({"steps": 3}, "'steps' is no option of balance=none, which has none"),
-        ({"balance": "window", "steps": 0}, "steps is 0"),
-        ({"balance": "window", "levels": (0.5,)}, "'levels' is no option of .*, which has steps"),
-        ({"balance": "queue", "levels": (0.5, 2)}, r"levels is \(0.5, 2\)"),
-        ({"micro_batches": 0}, "micro_batches is 0"),
-        ({"micro_batches": "two"}, "micro_batches is 'two'"),
-    ],
-)
-def test_wrong_options_are_refused(options, says):
-    with pytest.raises(InputError, match=says):
-        make_schedule(plan_of_sizes(blocks=3), 2, **options)
