@@ -14,7 +14,6 @@ train.py loader=bload loader.draw=length in the experiments of a checkout.
 import argparse
 import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 from bload import __version__
@@ -29,18 +28,15 @@ from bload.show.table import format_notes, format_table, sized_plan, table_rows
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command and return its exit status: 0, or 2 after a message about invalid input."""
-    parser = _parser()
-    args = parser.parse_args(arguments)
-    if "run" not in args:
-        parser.print_help(sys.stderr)
-        return 2
+    args = _parser().parse_args(arguments)
     try:
-        _run(args)
+        data = LengthsFile(action_genome_lengths(args.split))
+        if args.file:
+            data = read_file(Path(args.file))
+        args.run(args, data)
     except InputError as error:
-        print(f"{parser.prog}: error: {error}", file=sys.stderr)
+        print(f"bload: error: {error}", file=sys.stderr)
         return 2
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader of the pipe has seen enough
     return 0
 
 
@@ -51,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"bload {__version__}")
-    commands = parser.add_subparsers(metavar="COMMAND")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
 
     lengths = argparse.ArgumentParser(add_help=False)
     data = lengths.add_mutually_exclusive_group()
@@ -76,7 +72,7 @@ def _parser() -> argparse.ArgumentParser:
         "cleared at each cut, or carried on), or truncate them; default: error (a table of several "
         "T_max: split)",
     )
-    lengths.add_argument("--seed", type=_whole, default=0, help="of the plans (default: 0)")
+    lengths.add_argument("--seed", type=int, default=0, help="of the plans (default: 0)")
 
     table = commands.add_parser("table", parents=[lengths], help="padding and deletion per loader")
     table.add_argument("--t-max", type=_sizes, help="block size, or several: 32,64,94")
@@ -88,49 +84,32 @@ def _parser() -> argparse.ArgumentParser:
     table.add_argument(
         "--batch-slots", type=_positive, help="slots of a rank and step; default: one block"
     )
-    table.add_argument(
-        "--chunk", type=_positive, help="sequences planned at a time; default: all of them"
-    )
     table.add_argument("--json", action="store_true", help="one object with all figures")
     table.set_defaults(run=_table)
 
     draw = commands.add_parser("draw", parents=[lengths], help="draw blocks as a picture")
     draw.add_argument("--t-max", type=_positive, help="block size")
-    draw.add_argument(
-        "--out", metavar="FILE", default="blocks.png", help=".png or .svg (default: blocks.png)"
-    )
+    draw.add_argument("--out", default="blocks.png", help=".png or .svg (default: blocks.png)")
     draw.add_argument("--rows", type=_positive, default=12, help="blocks shown per loader")
     draw.add_argument("--loaders", metavar="A,B", help="packers to draw; default: all")
-    draw.add_argument("--epoch", type=_whole, default=0, help="epoch to draw (default: 0)")
+    draw.add_argument("--epoch", type=int, default=0, help="epoch to draw (default: 0)")
     draw.set_defaults(run=_draw)
-
     return parser
 
 
-def _whole(text: str, least: int = 0) -> int:
-    if not text.isdecimal() or int(text) < least:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least} on")
-    return int(text)
-
-
 def _positive(text: str) -> int:
-    return _whole(text, least=1)
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
+    return int(text)
 
 
 def _sizes(text: str) -> list[int]:
     return [_positive(part) for part in text.split(",")]
 
 
-def _run(args: argparse.Namespace) -> None:
-    data = LengthsFile(action_genome_lengths(args.split))
-    if args.file:
-        data = read_file(Path(args.file))
-    if args.clip and args.clip > data.lengths.max():
-        raise InputError(
-            f"--clip is {args.clip} but the longest sequence has {data.lengths.max()} frames, so "
-            "sampling would delete everything; lower it"
-        )
-    args.run(args, data)
+def _check_fit(data: LengthsFile, t_max: int | None, long: Long) -> None:
+    if t_max:
+        check_fit(data.lengths, t_max, long, data.names.__getitem__ if data.names else str)
 
 
 def _table(args: argparse.Namespace, data: LengthsFile) -> None:
@@ -138,9 +117,7 @@ def _table(args: argparse.Namespace, data: LengthsFile) -> None:
     long: Long = args.long or ("split" if len(sizes) > 1 else "error")
     _check_fit(data, sizes[0], long)
     predicts = bool(args.file or args.ranks or args.batch_slots)
-    if args.chunk and long == "carry":
-        raise InputError("--chunk plans a part of an epoch, and --long carry needs the whole")
-    names = ("clip", "seed", "epochs", "randomness", "batch_slots", "chunk")
+    names = ("clip", "seed", "epochs", "randomness", "batch_slots")
     options = {name: getattr(args, name) for name in names} | {"long": long}
     options["ranks"] = args.ranks or (8 if predicts or args.json else None)
     tables = [table_rows(lengths, t_max=t_max, **options) for t_max in sizes]
@@ -154,11 +131,10 @@ def _table(args: argparse.Namespace, data: LengthsFile) -> None:
         "longest": int(lengths.max()),
         "mean": float(lengths.mean()),
         "epochs": args.epochs,
-        "chunk": args.chunk,
     }
     if args.json:
         rows = [row for table in tables for row in table]
-        print(json.dumps({**summary, "loaders": rows, "recommended": asdict(advice)}, indent=2))
+        print(json.dumps({**summary, "loaders": rows, "recommended": advice._asdict()}, indent=2))
         return
     column = "" if data.column is None else f", column {data.column}"
     print(
@@ -171,21 +147,12 @@ def _table(args: argparse.Namespace, data: LengthsFile) -> None:
     print("\n" + format_notes(tables[0][0]))
     if any(t_max and t_max < lengths.max() for t_max in sizes):
         print(f"sequences longer than T_max: --long {long}; single, bucket and ragged never carry")
-    if args.chunk:
-        chunk = plural(args.chunk, "sequence")
-        print(f"planned by chunks of {chunk}: naive, bload and bload_exact; the others as a whole")
     if predicts:
         size = "one whole block"
         if args.batch_slots:
             size = f"{args.batch_slots:,} slots, but at least one block"
         print(f"steps and ratios: for {plural(advice.ranks, 'rank')}, each taking {size} per step")
         print(f"\n{advice}")
-
-
-def _check_fit(data: LengthsFile, t_max: int | None, long: Long) -> None:
-    if t_max and long == "error":
-        name = data.names.__getitem__ if data.names else str
-        check_fit(data.lengths, t_max, ("split", "carry", "truncate"), name=name)
 
 
 def _draw(args: argparse.Namespace, data: LengthsFile) -> None:

@@ -3,7 +3,7 @@
 R ranks, I rows of this rank's batch, J rows that it computes.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,23 +61,6 @@ def transfers(have_R: np.ndarray) -> np.ndarray:
     return given_RR
 
 
-def _assign_rows(cost_RI: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Return the rank that computes each row of each rank.
-
-    Each keeps its first rows, up to the mean cost of a rank. The others go, in order of falling
-    cost, to the rank with the least.
-    """
-    mean = sum(cost_I.sum() for cost_I in cost_RI) / len(cost_RI)
-    kept_RI = [cost_I.cumsum() - cost_I / 2 <= mean for cost_I in cost_RI]
-    rank_RI = [np.full(len(cost_I), rank) for rank, cost_I in enumerate(cost_RI)]
-    load_R = [cost_I[kept_I].sum() for cost_I, kept_I in zip(cost_RI, kept_RI, strict=True)]
-    moved = [(r, i) for r, kept_I in enumerate(kept_RI) for i in np.flatnonzero(~kept_I)]
-    for r, i in sorted(moved, key=lambda row: -cost_RI[row[0]][row[1]]):
-        rank_RI[r][i] = np.argmin(load_R)
-        load_R[rank_RI[r][i]] += cost_RI[r][i]
-    return rank_RI
-
-
 @dataclass(frozen=True, eq=False)
 class Spread:
     """Assignment of the rows of all ranks' batches to ranks; see `spread_rows`."""
@@ -86,8 +69,6 @@ class Spread:
     """Rows that each rank gives to each, see `transfers`."""
     rank: int
     process_group: dist.ProcessGroup | None = None
-    order_I: Tensor | None = None
-    """This rank's rows in the order of the ranks that compute them; None if they are in order."""
 
     @property
     def moves(self) -> bool:
@@ -98,8 +79,6 @@ class Spread:
         """Send values of this rank's rows away; return those of rows that it computes."""
         if not self.moves:
             return values_I
-        if self.order_I is not None:
-            values_I = values_I[self.order_I.to(values_I.device)]
         given_R, got_R = self.given_RR[self.rank], self.given_RR[:, self.rank]
         return exchange(values_I, given_R, got_R, self.process_group)
 
@@ -108,16 +87,13 @@ class Spread:
         if not self.moves:
             return values_J
         given_R, got_R = self.given_RR[:, self.rank], self.given_RR[self.rank]
-        values_I = exchange(values_J.movedim(dim, 0), given_R, got_R, self.process_group)
-        if self.order_I is not None:
-            values_I = values_I[self.order_I.argsort().to(values_I.device)]
-        return values_I.movedim(0, dim)
+        return exchange(values_J.movedim(dim, 0), given_R, got_R, self.process_group).movedim(
+            0, dim
+        )
 
 
-def spread_rows(
-    costs: int | Sequence[float], process_group: dist.ProcessGroup | None = None
-) -> Spread:
-    """Agree with all ranks which rank computes which rows, so that all have equal work.
+def spread_rows(rows: int, process_group: dist.ProcessGroup | None = None) -> Spread:
+    """Agree with all ranks which rank computes which rows, so that all have equally many.
 
         spread = spread_rows(len(rows_I))
         features_I = spread.home(encoder(spread.away(rows_I)))
@@ -126,16 +102,9 @@ def spread_rows(
     rows; gradients go back the same ways.
 
     Args:
-        costs: number of this rank's rows, or the cost of each.
+        rows: number of this rank's rows.
         process_group: group of the ranks; None takes the default group.
     """
-    costs = costs if isinstance(costs, int) else [*costs]
     all_R: list[Any] = [None] * dist.get_world_size(process_group)
-    dist.all_gather_object(all_R, costs, process_group)
-    rank = dist.get_rank(process_group)
-    if isinstance(costs, int):
-        return Spread(transfers(np.array(all_R)), rank, process_group)
-    rank_RI = _assign_rows([np.array(cost_I, dtype=float) for cost_I in all_R])
-    given_RR = np.stack([np.bincount(rank_I, minlength=len(all_R)) for rank_I in rank_RI])
-    order_I = torch.from_numpy(rank_RI[rank].argsort(kind="stable"))
-    return Spread(given_RR, rank, process_group, order_I)
+    dist.all_gather_object(all_R, rows, process_group)
+    return Spread(transfers(np.array(all_R)), dist.get_rank(process_group), process_group)

@@ -68,7 +68,8 @@ def plan_in_chunks(
         sizes = np.diff(plan.offsets)
         parts.append([order[plan.sequence], plan.first, plan.length, sizes])
     sequence, first_frame, length, sizes = map(np.concatenate, zip(*parts, strict=True))
-    return Plan(t_max, lengths, sequence, first_frame, length, np.append(0, np.cumsum(sizes)))
+    offsets, multiple_of = np.append(0, np.cumsum(sizes)), plan.multiple_of
+    return Plan(t_max, lengths, sequence, first_frame, length, offsets, multiple_of=multiple_of)
 
 
 def permuted(place: np.ndarray, size: int, keys: np.ndarray) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,7 +11,6 @@ from bload.errors import plural
 from bload.lengths import check_lengths
 from bload.packing.bload_exact import MAX_SLOTS
 from bload.packing.packers import make_plan
-from bload.packing.pieces import Long
 from bload.packing.plan import Plan
 from bload.schedule.balance import make_schedule
 
@@ -25,8 +24,7 @@ MULTIPLES = (1, 2, 3, 4)
 DIVISORS = (2, 4, 8, 16, 32)
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(NamedTuple):
     """Steps and slots of an epoch on all ranks, averaged over its plans."""
 
     steps: float
@@ -37,25 +35,18 @@ class Work:
 def predict_work(plans: Sequence[Plan], ranks: int, batch_slots: int) -> Work:
     """Count the slots that ranks compute or wait for, before any training.
 
-    The count predicts time if a step takes as long as its slots, as in a recurrent model whose
-    kernels are busy. It leaves out overheads per step, reading and communication.
-
-    Args:
-        plans: plans of one loader, one per epoch.
-        batch_slots: slots per rank and step, rounded down to whole blocks, at least one.
+    The count predicts time if a step takes as long as its slots. It leaves out overheads per step,
+    reading and communication. `batch_slots` per rank and step are rounded down to whole blocks.
     """
     loads = [make_schedule(plan, ranks, batch_slots).loads() for plan in plans]
     slots = [ranks * load_SR.max(axis=1).sum() for load_SR in loads]
     return Work(float(np.mean([len(load_SR) for load_SR in loads])), float(np.mean(slots)))
 
 
-@dataclass(frozen=True, slots=True)
-class Recommendation:
+class Recommendation(NamedTuple):
     """Block size for `bload_exact`, and its cost."""
 
     t_max: int
-    long: Long
-    """Option for longer sequences."""
     empty: float
     """Share of slots without a frame, padding and fillers, over all ranks."""
     fillers: float
@@ -65,9 +56,7 @@ class Recommendation:
     ranks: int
 
     def __str__(self) -> str:
-        cut = ""
-        if self.cut:
-            cut = f" --long {self.long}, which splits {plural(self.cut, 'sequence')}"
+        cut = f" --long split, which splits {plural(self.cut, 'sequence')}" if self.cut else ""
         return textwrap.fill(
             f"recommended for bload_exact on {plural(self.ranks, 'rank')}: T_max "
             f"{self.t_max:,}{cut}; {100 * self.empty:.1f} % of the slots are empty then, "
@@ -106,7 +95,7 @@ def recommend_t_max(
         slots = predict_work([plan], ranks, batch_slots or t_max).slots
         empty, fillers = 1 - plan.placed / slots, 1 - plan.processed / slots
         cut = int(np.count_nonzero(lengths > t_max))
-        tried.append(Recommendation(t_max, "split" if cut else "error", empty, fillers, cut, ranks))
+        tried.append(Recommendation(t_max, empty, fillers, cut, ranks))
         if empty <= MAX_EMPTY:
             return tried[-1]
     return min(tried, key=lambda advice: advice.empty + (MIN_SAVED if advice.cut else 0))

@@ -3,7 +3,6 @@
 import textwrap
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from itertools import pairwise
 from typing import Any
 
@@ -11,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bload.lengths import check_lengths
-from bload.packing.chunks import plan_in_chunks
 from bload.packing.packers import PACKERS, find_packer, make_plan
 from bload.packing.pieces import Long
 from bload.packing.plan import Plan
@@ -52,13 +50,10 @@ NOTES = {
     "seconds": "seconds: to make a plan, median",
     "repeat_share": "repeat: share of pairs sharing a block that do so again in the next epoch",
     "partner_information": "nats: mutual information of the lengths of two sequences in one block",
+    "loader": "clips=all: every whole clip of a video, where sampling draws one per video and "
+    "epoch\ndraw=length: draws a length that fits, then a video of it, as the authors' code does",
 }
 """Explanations of columns, by key of the row."""
-VARIANT_NOTES = (
-    "clips=all: every whole clip of a video, where sampling draws one per video and epoch",
-    "draw=length: draws a length that fits, then a video of it, as the authors' code does",
-)
-"""Explanations of the options in the first column."""
 
 
 def sized_plan(
@@ -70,22 +65,17 @@ def sized_plan(
     seed: int,
     epoch: int,
     batch_slots: int = 0,
-    chunk: int | None = None,
     **options: Any,
 ) -> Plan:
     """Make a plan with any packer: `clip` slots if it cuts clips, else `t_max` slots and `long`.
 
-    Packers that make batches themselves split where others carry. These, and packers that cut
-    clips, plan whole epochs.
+    Packers that make batches themselves split where others carry.
     """
     pack = find_packer(packer)
     long = "split" if long == "carry" and pack.makes_batches else long
     options |= {"long": long} if "long" in pack.options else {}
     options |= {"batch_slots": batch_slots} if "batch_slots" in pack.options else {}
-    place = lengths, packer, clip if pack.cuts_clips else t_max, seed, epoch
-    if chunk and not (pack.makes_batches or pack.cuts_clips):
-        return plan_in_chunks(*place, chunk, **options)
-    return make_plan(*place, **options)
+    return make_plan(lengths, packer, clip if pack.cuts_clips else t_max, seed, epoch, **options)
 
 
 def table_rows(
@@ -99,7 +89,6 @@ def table_rows(
     randomness: bool = False,
     ranks: int | None = None,
     batch_slots: int | None = None,
-    chunk: int | None = None,
 ) -> list[dict[str, Any]]:
     """Compute one row per packer and variant; counts that vary between epochs are averaged.
 
@@ -113,22 +102,19 @@ def table_rows(
             are None for loaders that never put two sequences into a block.
         ranks: ranks to predict the work for, see `bload.show.recommendation`; None leaves it out.
         batch_slots: slots per rank and step for that prediction; None takes one whole block.
-        chunk: sequences that are planned at a time; None plans an epoch as a whole.
 
     Raises:
         InputError: as in `make_plan`.
     """
-    whole = t_max or int(lengths.max())
-    batch_slots = batch_slots or whole
+    batch_slots = batch_slots or t_max or int(lengths.max())
     rows = []
     for packer in PACKERS:
         for options in VARIANTS.get(packer, ({},)):
             seconds, plans = [], []
             for epoch in range(max(epochs, 2) if randomness else epochs):
                 began = time.perf_counter()
-                place = lengths, packer, t_max, clip, long, seed, epoch, batch_slots, chunk
-                plan = sized_plan(*place, **options)
-                plans.append(plan)
+                place = lengths, packer, t_max, clip, long, seed, epoch, batch_slots
+                plans.append(sized_plan(*place, **options))
                 seconds.append(time.perf_counter() - began)
             name = " ".join([packer, *(f"{key}={value}" for key, value in options.items())])
             row = _row(name, plans[:epochs]) | {"seconds": float(np.median(seconds))}
@@ -138,7 +124,7 @@ def table_rows(
                 row["repeat_share"] = float(np.mean(shares)) if has_pairs else None
                 row["partner_information"] = partner_information(plans) if has_pairs else None
             if ranks:
-                row |= asdict(predict_work(plans[:epochs], ranks, batch_slots))
+                row |= predict_work(plans[:epochs], ranks, batch_slots)._asdict()
             rows.append(row)
     slots = {row["loader"]: row.get("slots", 0) for row in rows}
     for row in rows if ranks else ():
@@ -146,23 +132,18 @@ def table_rows(
     return rows
 
 
-def _row(name: str, plans: list[Plan]) -> dict[str, Any]:
-    def mean(attribute: str) -> int | float:
-        """Return the mean over the plans, as an int if all counts are equal."""
-        counts = [getattr(plan, attribute) for plan in plans]
-        return counts[0] if len(set(counts)) == 1 else float(np.mean(counts))
+COUNTS = {key: key for key in ("blocks", "padding", "deleted", "processed", "utilisation")}
+COUNTS |= {"lower_bound_blocks": "lower_bound", "lower_bound_padding": "lower_bound_padding"}
+"""Counts in a row, and the attributes of a plan that hold them."""
 
-    paddings = [plan.padding for plan in plans]
-    return {
-        "loader": name,
-        **{key: getattr(plans[0], key) for key in ("t_max", "sequences", "frames")},
-        **{key: mean(key) for key in ("blocks", "padding", "deleted", "processed", "utilisation")},
-        "padding_min": min(paddings),
-        "padding_max": max(paddings),
-        "lower_bound_blocks": mean("lower_bound"),
-        "lower_bound_padding": mean("lower_bound_padding"),
-        "epochs": len(plans),
-    }
+
+def _row(name: str, plans: list[Plan]) -> dict[str, Any]:
+    """Return the means over the plans, as ints where all counts are equal."""
+    row: dict[str, Any] = {"loader": name, "t_max": plans[0].t_max}
+    for key, attribute in COUNTS.items():
+        counts = [getattr(plan, attribute) for plan in plans]
+        row[key] = counts[0] if len(set(counts)) == 1 else float(np.mean(counts))
+    return row
 
 
 def format_table(rows: Sequence[dict[str, Any]]) -> str:
@@ -194,7 +175,7 @@ def padding_table(lengths: ArrayLike, **options: Any) -> str:
 
 def format_notes(row: dict[str, Any]) -> str:
     """Explain the columns and the loaders' options, in lines of at most 100 characters."""
-    notes = [*(note for key, note in NOTES.items() if key in row), *VARIANT_NOTES]
+    notes = [line for key, note in NOTES.items() if key in row for line in note.splitlines()]
     return "\n".join(textwrap.fill(note, 100) for note in notes)
 
 

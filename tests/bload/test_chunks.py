@@ -18,7 +18,6 @@ from bload import (
 )
 from bload.packing.chunks import MIN_APART, permuted, plan_apart
 from bload.packing.packers import PACKERS
-from bload.show.table import table_rows
 from tests.bload.conftest import NumberedSource, rows_of
 
 LENGTHS = np.random.default_rng(3).integers(1, 13, 200).astype(np.uint8)
@@ -237,15 +236,6 @@ def test_lengths_stay_a_memory_map(tmp_path):
 def test_blocks_stay_those_of_earlier_versions():
     text = json.dumps(content(train(1, packer="bload_exact")[0]))
     assert hashlib.sha256(text.encode()).hexdigest()[:16] == "9d4c2173676db967"
-
-
-def test_the_table_counts_the_steps_of_an_epoch_in_chunks():
-    options = {"t_max": 12, "seed": 5, "batch_slots": 36, "chunk": 30}
-    rows = {row["loader"]: row for row in table_rows(LENGTHS.astype(int), ranks=2, **options)}
-    for packer in ("bload", "bload_exact", "naive"):
-        steps, _ = train(2, packer=packer, **options)
-        filled = [block for step in steps for batch in step for block in batch if block.index >= 0]
-        assert (rows[packer]["blocks"], rows[packer]["steps"]) == (len(filled), len(steps)), packer
 
 
 def test_a_large_chunk_is_packed_by_a_process_that_gives_the_same_plan(monkeypatch):

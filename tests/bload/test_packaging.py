@@ -5,33 +5,13 @@ import re
 import runpy
 import sys
 import tarfile
-import tomllib
 import zipfile
-from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
 
 import bload
 from tests.installation import ROOT, Environment, build, run
-
-SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
-
-
-def test_what_pip_installs_is_what_is_in_the_folder():
-    find_packages = pytest.importorskip("setuptools").find_packages
-    find = SETTINGS["tool"]["setuptools"]["packages"]["find"]
-    folders = {path.parent.relative_to(ROOT) for path in ROOT.glob("bload/**/__init__.py")}
-    assert set(find_packages(str(ROOT), **find)) == {".".join(f.parts) for f in folders}
-    patterns = SETTINGS["tool"]["setuptools"]["package-data"]["bload"]
-    for path in (ROOT / "bload").rglob("*"):
-        name = str(path.relative_to(ROOT / "bload"))
-        if path.suffix == ".py":
-            assert path.parent.relative_to(ROOT) in folders, name
-        elif path.is_file() and "__pycache__" not in path.parts:
-            assert name == "README.md" or any(fnmatch(name, of) for of in patterns), name
-    needed = SETTINGS["project"]["dependencies"]
-    assert [requirement.split(">")[0] for requirement in needed] == ["numpy", "torch"]
 
 
 def test_the_example_on_own_data_learns(capsys):
@@ -111,100 +91,49 @@ print(bload.__file__)
     command = installed.python.with_name("bload")
     table = run([command, "table", "lengths.csv"], cwd=tmp_path)
     assert "3 sequences, 16 frames, 3 to 8" in table
-    assert "recommended for bload_exact on 8 ranks: T_max" in table
-    found = json.loads(run([command, "table", "lengths.csv", "--json"], cwd=tmp_path))
-    assert {row["loader"] for row in found["loaders"]} >= {*bload.PACKERS} - {"sampling"}
     assert run([command, "--version"], cwd=tmp_path) == f"bload {bload.__version__}\n"
     (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "bload/README.md").read_text(), re.S)
     assert "steps x 1 rank" in installed.run("-c", code, cwd=tmp_path)
 
 
 @pytest.mark.slow
-def test_examples_run_from_any_folder_with_what_requirements_txt_installs(checkout, tmp_path):
-    assert "-e ." in (ROOT / "requirements.txt").read_text().splitlines()
-    environment = Environment(tmp_path / "environment")
-    environment.install("--no-deps", "--no-build-isolation", "-e", checkout)
-    assert "loss" in environment.run(checkout / "examples/own_data.py", cwd=tmp_path)
-    script = "import bload, importlib.util as u; print(bload.__file__, u.find_spec('experiments'))"
-    found = environment.run("-c", script, cwd=tmp_path).split()
-    assert found == [str(checkout / "bload/__init__.py"), "None"]
-
-
-@pytest.mark.slow
-def test_datasets_of_hugging_face_work_beside_the_library(wheel, tmp_path):
+def test_datasets_of_hugging_face_are_read_whole_and_as_streams(wheel, tmp_path):
     environment = Environment(tmp_path / "environment", wheel, "datasets>=4,<6")
     script = """
 import torch
 from datasets import Dataset
-from bload import BlockLoader, from_dataset
+from datasets.distributed import split_dataset_by_node
+from bload import BlockLoader, InputError, StreamLoader, from_dataset
 
 items = {"input_ids": [[5, 6, 7], [8], [9, 10]], "labels": [[0, 1, 0], [1], [1, 1]]}
-kinds = {"input_ids": items["input_ids"], "kind": [2, 0, 1], "name": ["a", "b", "c"]}
 for shape in (None, "torch", "numpy"):
     data = Dataset.from_dict(items).with_format(shape)
     source = from_dataset(data, length="input_ids", targets="labels")
-    seen = {}
-    for batch in BlockLoader(source, t_max=4):
-        for b, t in batch.start_BT.nonzero().tolist():
-            here = batch.segment_BT[b] == batch.segment_BT[b, t]
-            values = batch.inputs_BT["input_ids"][b, here], batch.targets_BT[b, here]
-            seen[int(batch.sequence_BT[b, t])] = [one.tolist() for one in values]
-    wanted = zip(items["input_ids"], items["labels"])
-    assert [seen[s] for s in range(3)] == [[*one] for one in wanted], seen
+    (batch,) = BlockLoader(source, t_max=6)
+    for s, (ids, labels) in enumerate(zip(*items.values())):
+        here = batch.sequence_BT == s
+        assert batch.inputs_BT["input_ids"][here].tolist() == ids
+        assert batch.targets_BT[here].tolist() == labels
 
-    data = Dataset.from_dict(kinds).with_format(shape)
-    options = {"inputs": "input_ids", "targets": "kind", "targets_per": "sequence"}
-    for batch in BlockLoader(from_dataset(data, length="input_ids", **options), t_max=6):
-        order = batch.sequence_BT[batch.start_BT]
-        assert torch.equal(batch.targets_S, torch.tensor(kinds["kind"])[order])
-print("as given")
-"""
-    assert environment.run("-c", script, cwd=tmp_path) == "as given\n"
-    script = """
-import torch
-from datasets import Dataset
-from datasets.distributed import split_dataset_by_node
-from bload import InputError, StreamLoader
-
-rows = {"x": [[float(i)] * (1 + i % 5) for i in range(40)]}
-stream = Dataset.from_dict(rows).to_iterable_dataset(num_shards=4)
+stream = Dataset.from_dict({"x": [float(i) for i in range(40)]}).to_iterable_dataset(num_shards=4)
 halves = [split_dataset_by_node(stream, rank, 2) for rank in (0, 1)]
-
-
-def decode(row):
-    return torch.tensor(row["x"])
 
 
 def read(streams, **options):
     found = []
     for rank, one in enumerate(streams):
-        options |= {"rank": rank, "world_size": len(streams), "decode": decode}
-        for batch in StreamLoader(one, 8, **options):
+        options |= {"rank": rank, "world_size": len(streams)}
+        for batch in StreamLoader(one, 8, decode=lambda row: torch.tensor([row["x"]]), **options):
             found += batch.inputs_BT[batch.start_BT].tolist()
     return sorted(found)
 
 
-def refused(streams, **options):
+assert read([stream]) == read(halves, sharded=True) == [float(i) for i in range(40)]
+for streams, options in (([stream] * 2, {"sharded": True}), (halves, {"sharded": False})):
     try:
-        read(streams, **options)
+        assert not read(streams, **options)
     except InputError as error:
-        return str(error)
-
-
-everything = [float(i) for i in range(40)]
-assert read([stream]) == everything
-assert read([stream], num_workers=2, sharded=True) == everything
-assert read([stream] * 2, sharded=False) == everything
-assert read(halves, num_workers=2, sharded=True) == everything
-for streams, options, way_out in (
-    ([stream], {"num_workers": 2}, "sharded=True if the items that"),
-    ([stream], {"num_workers": 2, "sharded": False}, "node; give sharded=True"),
-    ([stream] * 2, {}, "sharded=True if the items that"),
-    ([stream] * 2, {"sharded": True}, "of 2; give split_dataset_by_node"),
-    (halves, {"sharded": False}, "node; give sharded=True"),
-    (halves[::-1], {"sharded": True}, "of 2; give split_dataset_by_node"),
-):
-    assert way_out in refused(streams, **options), options
-print("each row once")
+        assert "give" in str(error)
+print("as given")
 """
-    assert environment.run("-c", script, cwd=tmp_path) == "each row once\n"
+    assert environment.run("-c", script, cwd=tmp_path) == "as given\n"
