@@ -90,10 +90,10 @@ def kernels(monkeypatch):
 @pytest.mark.parametrize(
     ("name", "least"),
     [
-        ("start.md", 5),
-        ("boundaries.md", 6),
+        ("start.md", 4),
+        ("boundaries.md", 4),
         ("data.md", 1),
-        ("recipes.md", 1),
+        ("recipes.md", 0),
     ],
 )
 def test_the_code_of_a_page_prints_what_the_page_says(name, least, kernels):

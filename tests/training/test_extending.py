@@ -57,10 +57,13 @@ def test_a_packer_a_temporal_part_and_a_data_set_are_trained_and_in_the_tables(
 
 
 def test_a_model_of_ones_own_has_its_own_recipe_under_an_experiment(tmp_path):
-    for text in re.findall(r"```yaml\n(.*?)```", PAGE, re.S):
-        if name := re.search(r"^# ((?:model|recipe)/\S+)$", text, re.M):
-            (tmp_path / name[1]).parent.mkdir()
-            (tmp_path / name[1]).write_text(text)
+    recipe = "# @package _global_\ndefaults: [dds_tiny, _self_]\ntrain: {lr: 1.0e-3}\n"
+    for folder, text in (
+        ("model", "defaults: [dds_tiny]\nname: wide\nwidth: 96\n"),
+        ("recipe", recipe),
+    ):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "wide.yaml").write_text(text)
     path, model = f"hydra.searchpath=[file://{tmp_path}]", "model=wide"
     alone = compose_job("train", [path, model])
     found = compose_job("train", [path, model, "experiment=ablations", "size=quick"])
