@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
-from itertools import product
+from itertools import chain, combinations
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -54,9 +54,10 @@ def fit_cost(work: Sequence[tuple[float, ...]], seconds: Sequence[float]) -> Cos
     """
     work_MW = np.array(work, dtype=float) / (1000 * np.array(seconds, dtype=float)[:, None])
     fits, ones_M = [], np.ones(len(work_MW))
-    for used_W in map(np.array, [*product([False, True], repeat=5)][1:]):
+    subsets = chain.from_iterable(combinations(range(5), size) for size in range(1, 6))
+    for columns in map(list, subsets):
         weight_W = np.zeros(5)
-        weight_W[used_W] = np.linalg.lstsq(work_MW[:, used_W], ones_M, rcond=None)[0]
+        weight_W[columns] = np.linalg.lstsq(work_MW[:, columns], ones_M, rcond=None)[0]
         if (weight_W >= 0).all():
             fits.append((float(np.square(work_MW @ weight_W - 1).sum()), weight_W.tolist()))
     return Cost(*min(fits)[1])

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bload.errors import InputError
-from bload.packing.packers import PACKERS
 from bload.packing.plan import Plan
 
 if TYPE_CHECKING:
@@ -51,9 +50,7 @@ def colour_of(name: str) -> str:
     loader = name.split(" ")[0]
     if loader in LOOKS:
         return LOOKS[loader].colour
-    own_packers = [packer for packer in PACKERS if packer not in LOOKS]
-    number = own_packers.index(loader) if loader in own_packers else zlib.crc32(loader.encode())
-    return f"C{(3 + 3 * number) % 10}"  # matplotlib's cycle, first those far from the colours above
+    return f"C{zlib.crc32(loader.encode()) % 10}"  # of matplotlib's cycle
 
 
 def draw_plans(plans: dict[str, Plan], path: str | Path, rows: int = 12) -> Path:
@@ -61,15 +58,12 @@ def draw_plans(plans: dict[str, Plan], path: str | Path, rows: int = 12) -> Path
 
     Args:
         plans: plans by name of the loader.
-        path: file to write, ``.png`` or ``.svg``.
+        path: file to write, in a format of matplotlib, such as ``.png`` or ``.svg``.
         rows: largest number of blocks per panel.
 
     Raises:
-        InputError: another suffix, a path that cannot be written, or missing matplotlib.
+        InputError: a path that cannot be written, or missing matplotlib.
     """
-    path = Path(path)
-    if path.suffix.lower() not in (".png", ".svg"):
-        raise InputError(f"cannot draw to {path}; name a .png or .svg file")
     try:
         from matplotlib.figure import Figure
         from matplotlib.patches import Patch
@@ -84,39 +78,36 @@ def draw_plans(plans: dict[str, Plan], path: str | Path, rows: int = 12) -> Path
     axes = figure.subplots(len(tall), columns, squeeze=False, height_ratios=tall).ravel()
     widest = max(plan.t_max for plan in plans.values())
     for panel, (axis, (name, plan)) in enumerate(zip(axes, plans.items(), strict=False)):
-        draw_blocks(axis, plan, tall[panel // columns], widest)
+        _draw_blocks(axis, plan, tall[panel // columns], widest)
         title = LOOKS[name].caption if name in LOOKS else name
         axis.set_title(title, fontsize=10, loc="left", color=colour_of(name), weight="bold")
         counts = f"{plan.blocks:,} blocks · {plan.padding:,} padded · {plan.deleted:,} deleted"
         axis.set_xlabel(counts, fontsize=8.5, color=INK, loc="left")
+    for axis in axes[len(plans) :]:
+        axis.set_axis_off()
     legend = [
         Patch(facecolor=_sequence_colour(2), label="video"),
         Patch(facecolor=PADDING, label="padding"),
         Patch(facecolor=START, label="start: the state is cleared"),
     ]
-    for axis in axes[len(plans) :]:
-        axis.set_axis_off()
     figure.legend(handles=legend, loc="outside lower center", ncols=3, frameon=False)
     try:
         figure.savefig(path, dpi=150)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise InputError(f"cannot write {path}: {error}; name another place") from error
-    return path
+    return Path(path)
 
 
-def draw_blocks(axis: "Axes", plan: Plan, rows: int, widest: int) -> None:
-    mark = widest / 160
+def _draw_blocks(axis: "Axes", plan: Plan, rows: int, widest: int) -> None:
     for row in range(min(rows, plan.blocks)):
         block = plan.block(row)
         spans = [*zip(block.starts.tolist(), block.length.tolist(), strict=True)]
         colours = [_sequence_colour(int(sequence)) for sequence in block.sequence]
-        marks = [(slot, mark) for slot, _ in spans]
+        marks = [(slot, widest / 160) for slot, _ in spans]
         axis.broken_barh([(0, block.t_max)], (row, 0.78), facecolors=PADDING, linewidth=0)
         axis.broken_barh(spans, (row, 0.78), facecolors=colours, linewidth=0)
         axis.broken_barh(marks, (row, 0.78), facecolors=START, linewidth=0)
-    axis.set_xlim(0, widest)
-    axis.set_ylim(rows, -0.2)
-    axis.set_yticks([])
+    axis.set(xlim=(0, widest), ylim=(rows, -0.2), yticks=[])
     axis.locator_params(axis="x", integer=True)
     axis.tick_params(axis="x", labelsize=8, colors=INK, length=2)
     axis.spines[["top", "right", "left", "bottom"]].set_visible(False)

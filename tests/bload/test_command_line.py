@@ -71,7 +71,7 @@ def test_errors_are_one_line_and_status_2(capsys, lengths):
     pytest.importorskip("matplotlib")
     for arguments, words in [
         (f"table {lengths} --t-max 7", "on line 9 has 8 frames but t_max is 7; raise it to 8"),
-        ("draw --out blocks.jpg", ".png or .svg"),
+        ("draw --out blocks.x", "cannot write blocks.x"),
         ("draw --loaders bload,best", "there is no packer 'best'"),
         ("draw --loaders naive --out nowhere/blocks.png", "nowhere/blocks.png"),
     ]:

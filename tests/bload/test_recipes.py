@@ -52,31 +52,6 @@ def test_hdf5_is_read_in_workers(context, tmp_path):
     assert run([sys.executable, program, "videos.h5", context], tmp_path, more=more) == "2\n"
 
 
-def test_videos_are_read_by_torchcodec(tmp_path):
-    decoders = pytest.importorskip("torchcodec.decoders")
-    ffmpeg = pytest.importorskip("imageio_ffmpeg")
-    for frames in (3, 9):
-        writer = ffmpeg.write_frames(tmp_path / f"{frames}.mp4", (32, 16))
-        writer.send(None)
-        for frame in range(frames):
-            writer.send(np.full((16, 32, 3), 20 * frame, np.uint8))
-        writer.close()
-    names = {"VideoDecoder": decoders.VideoDecoder}
-    exec(code_of("Films"), names)
-    try:
-        source = names["Films"]([tmp_path / "3.mp4", tmp_path / "9.mp4"])
-    except RuntimeError as error:
-        if "load libtorchcodec" in str(error):
-            pytest.skip("TorchCodec finds no FFmpeg")
-        raise
-    assert source.lengths == [3, 9]
-    (batch,) = BlockLoader(source, batch_slots=18)
-    assert batch.inputs_BT.shape == (2, 9, 3, 16, 32)
-    mean_BT = batch.inputs_BT.float().mean(dim=(2, 3, 4))
-    wanted_BT = 20.0 * batch.segment_position_BT
-    assert (mean_BT - wanted_BT)[batch.valid_BT].abs().max() < 5
-
-
 def test_an_unreadable_sequence_counts_for_nothing():
     class Broken:
         lengths = LENGTHS
