@@ -51,7 +51,7 @@ def check_fit(
         group: group of the keys in a config, such as ``loader.``.
         multiple_of: slots of every segment are a multiple of this, so that none can be cut.
     """
-    if long == "error" and (longest := lengths.max()) > t_max:
+    if long == "error" and (longest := int(lengths.max())) > t_max:
         s = int(np.argmax(lengths > t_max))
         longest = -(-longest // multiple_of) * multiple_of
         quote = "" if group else '"'
