@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from bload.batch.unpack import Output, unpack
     from bload.batch.walk import RecurrentPart, reset_state, walk
     from bload.batch.walk_order import WalkOrder
-    from bload.loading.chunks import ChunkSampler
     from bload.loading.dataset import BlockDataset, SequenceSource
+    from bload.loading.epochs import Epochs
     from bload.loading.from_dataset import from_dataset
     from bload.loading.loader import BlockLoader
     from bload.loading.sampler import BlockSampler
@@ -51,9 +51,9 @@ __all__ = [
     "BlockLoader",
     "BlockSample",
     "BlockSampler",
-    "ChunkSampler",
     "Cost",
     "EpochAccount",
+    "Epochs",
     "InputError",
     "Long",
     "Output",
@@ -103,8 +103,8 @@ _WITH_TORCH = {
     "batch.unpack": ("Output", "unpack"),
     "batch.walk": ("RecurrentPart", "reset_state", "walk"),
     "batch.walk_order": ("WalkOrder",),
-    "loading.chunks": ("ChunkSampler",),
     "loading.dataset": ("BlockDataset", "SequenceSource"),
+    "loading.epochs": ("Epochs",),
     "loading.from_dataset": ("from_dataset",),
     "loading.loader": ("BlockLoader",),
     "loading.sampler": ("BlockSampler",),

@@ -40,7 +40,7 @@ def measure(ranks: Ranks, overrides: Sequence[str]) -> list[dict]:
         busy_SR = np.array(ranks.gather([busy for turn in turns for busy in turn.busy])).T
         config, sampler = contender.cfg.loader, contender.loader.sampler
         row = {"loader": config.name, "balance": config.balance, "ranks": ranks.world_size}
-        loads_SR = sampler.schedule.loads(sampler.cost)[: len(busy_SR)]
+        loads_SR = sampler.schedule.loads(sampler.epochs.cost)[: len(busy_SR)]
         for name, work_SR in (("predicted", loads_SR), ("measured", busy_SR)):
             row |= {name: float(work_SR.max(axis=1).sum() / work_SR.mean(axis=1).sum())}
         rows.append(row | {"steps": len(busy_SR)})

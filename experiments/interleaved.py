@@ -110,7 +110,8 @@ class Contender:
         self.ranks.barrier()
         began, busy = time.perf_counter(), time.process_time()
         for batches in islice(self.steps, count):
-            position = Position(0, self.loader.step - 1, self.loader.step / self.loader.steps)
+            step, steps = self.loader.step, self.loader.account.steps
+            position = Position(0, step - 1, step / steps)
             train_step(self.training, batches, position)
             time_now, busy_now = time.perf_counter(), time.process_time()
             timing.frames.append(batches[0].frames_in_step)
@@ -135,7 +136,8 @@ def take_turns(
 ) -> list[tuple[Contender, list[Timing]]]:
     """Let a contender for each job take a turn in each round, `share` of its epoch in all."""
     contenders = [Contender(job, ranks) for job in jobs]
-    counts = [steps_by_round(contender.loader.steps, share, rounds) for contender in contenders]
+    epochs = [contender.loader.account.steps for contender in contenders]
+    counts = [steps_by_round(steps, share, rounds) for steps in epochs]
     timings: list[list[Timing]] = [[] for _ in contenders]
     for number in range(rounds):
         for contender, steps, turns in zip(contenders, counts, timings, strict=True):

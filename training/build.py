@@ -92,7 +92,7 @@ class Training:
         """Let ranks with weights of their own agree after a step."""
         if self.has_own_weights:
             assert self.loader is not None
-            step, steps, cfg = self.loader.step, self.loader.steps, self.cfg
+            step, steps, cfg = self.loader.step, self.loader.account.steps, self.cfg
             sync.synchronise(cfg.sync, self.model, step, steps, cfg.sync_every)
 
     def mean_over_ranks(self) -> AbstractContextManager[None]:

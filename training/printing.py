@@ -42,7 +42,7 @@ def opening_text(
     if ranks.world_size == 1 and gpus > 1:
         command = f"torchrun --nproc_per_node={gpus} {shlex.join(sys.argv)}"
         idle = f"this trains on one of {gpus} GPUs; on all of them: {command}"
-    return "\n".join(text for text in (first, idle, sampler.note, *remarks) if text)
+    return "\n".join(text for text in (first, idle, *remarks) if text)
 
 
 def epoch_line(epoch: int, epochs: int, figures: Figures) -> str:

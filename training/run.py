@@ -193,7 +193,7 @@ class Run:
         """Write the epoch's figures down, save, and raise `Stopped` if a rank was asked to stop."""
         loader = self.data.loader
         figures = epoch_figures(loader, self.meter, self.ranks, self.cfg.model.skip_padding)
-        self.tracker.log("epoch", self.epoch + 1, loader.steps, figures)
+        self.tracker.log("epoch", self.epoch + 1, loader.account.steps, figures)
         if self.ranks.is_first:
             print(epoch_line(self.epoch + 1, self.epochs, figures), flush=True)
         self.progress.epochs.append(figures)

@@ -15,8 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bload.batch.boundaries import Boundaries
-from bload.batch.segments import Segments
+from bload.batch.boundaries import Boundaries, Segments
 from bload.batch.step import Step, require_step
 from bload.batch.trees import compare_kinds, concatenate, describe, empty_tensor, map_tensors
 from bload.errors import InputError, plural
@@ -113,19 +112,15 @@ class Batch(Boundaries):
             flash_attn: add ``cu_seq_lens_q`` and similar keys, for a flash ``attn_implementation``.
             seq_idx: add ``seq_idx``, for layers whose kernels take it, see `bload.find_form`.
         """
-        if rows and flash_attn:
-            raise InputError("flash_attn describes one row; leave rows or flash_attn out")
         used_BT = self.valid_BT
         if not len(self.segments):
             used_BT = used_BT.clone()
             used_BT[0, 0] = True
-        for name in ("inputs_BT", "targets_BT"):
-            values = getattr(self, name)
+        for name, values in (("inputs_BT", self.inputs_BT), ("targets_BT", self.targets_BT)):
             if isinstance(values, dict) or (values is not None and values.is_floating_point()):
-                kind = f"a dict of {', '.join(values)}" if isinstance(values, dict) else "of floats"
                 raise InputError(
-                    f"{name} is {kind}; transformers() takes one tensor of tokens and one of "
-                    'labels, both whole numbers: from_dataset(..., inputs="input_ids")'
+                    f"{name} is {describe(values)}; transformers() takes one tensor of tokens and "
+                    'one of labels, both whole numbers: from_dataset(..., inputs="input_ids")'
                 )
         if self.targets or self.targets_S is not None:
             raise InputError("transformers() takes labels per token, as a tensor, or none")

@@ -6,10 +6,12 @@
     cu_seqlens  0 3 5 7 11      seq_idx_BT  0 0 0 1 1 2    next_tokens  a a - b - -
                                             0 0 1 1 1 1                 c - d d d -
 
+    segments (block 0, slot 0, length 3), (0, 3, 2), (1, 0, 2), (1, 2, 4)
+
 B blocks, T slots, S segments (block after block), F valid frames (row-major), V = B * T slots.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -17,12 +19,33 @@ from torch import Tensor
 from torch.nn.functional import pad
 from torch.nn.utils.rnn import PackedSequence
 
-from bload.batch.segments import Segments
 from bload.batch.trees import CompactPickle, exact_dtype
+from bload.batch.walk_order import side_by_side
 from bload.errors import InputError
 
 TILE = 128
 """Side of the tiles of `flex_attention`, in slots; a row has K tiles."""
+
+
+@dataclass(slots=True, eq=False)
+class Segments(CompactPickle):
+    """All segments of a batch, block after block, in slot order; int64 ``(S,)`` each."""
+
+    block_S: Tensor
+    """Row of the batch that holds the segment."""
+    slot_S: Tensor
+    """Slot of its first frame."""
+    length_S: Tensor
+    """Number of its frames."""
+    sequence_S: Tensor
+    """Number of its sequence in the data set."""
+    first_S: Tensor
+    """Frame of the sequence at which it begins."""
+    longest: int = field(kw_only=True)
+    """Largest length, stored so that reading it does not synchronise with the device."""
+
+    def __len__(self) -> int:
+        return len(self.slot_S)
 
 
 @dataclass(slots=True, eq=False)
@@ -257,14 +280,8 @@ class Boundaries(CompactPickle):
         if not len(segments):  # two slots, since a compiled function has one more graph for one
             slot_F = torch.arange(min(2, t_max), device=self.valid_BT.device)
             return PackedSequence(slot_F, torch.ones_like(slot_F, device="cpu"), slot_F[:1])
-        order_S = segments.length_S.argsort(descending=True, stable=True)
-        ends_T = torch.bincount(segments.length_S, minlength=self.max_seqlen + 1)
-        sizes_T = ends_T.flip(0).cumsum(0).flip(0)[1:]
-        step_F = torch.arange(len(sizes_T), device=sizes_T.device).repeat_interleave(sizes_T)
-        row_F = torch.arange(len(step_F), device=sizes_T.device)
-        row_F = row_F - (sizes_T.cumsum(0) - sizes_T)[step_F]
-        first_S = (segments.block_S * t_max + segments.slot_S)[order_S]
-        slot_F = first_S[row_F] + step_F
+        slot_S = segments.block_S * t_max + segments.slot_S
+        slot_F, sizes_T, order_S = side_by_side(slot_S, segments.length_S, self.max_seqlen)
         return PackedSequence(slot_F, sizes_T.cpu(), order_S, order_S.argsort())
 
     def to_packed(self, values_BT: Tensor, order: PackedSequence | None = None) -> PackedSequence:
@@ -295,15 +312,6 @@ class Boundaries(CompactPickle):
         order = self.order() if order is None else order
         if not isinstance(packed, PackedSequence):
             raise InputError(f"packed is a {type(packed).__name__}; give an RNN's first output")
-        sizes_T = packed.batch_sizes
-        if sizes_T is not order.batch_sizes and not torch.equal(sizes_T, order.batch_sizes):
-            shapes = [
-                f"{len(sizes)} steps of {sizes.sum()}" for sizes in (sizes_T, order.batch_sizes)
-            ]
-            raise InputError(
-                f"the packed sequence has {shapes[0]} frames and the batch {shapes[1]}, or others "
-                "per step; give the outputs for what to_packed of this batch returned"
-            )
         frames = len(order.data) if len(self.segments) else 0
         values_V = packed.data.new_zeros(self.valid_BT.numel(), *packed.data.shape[1:])
         values_V = values_V.index_copy(0, order.data[:frames], packed.data[:frames])
@@ -311,8 +319,6 @@ class Boundaries(CompactPickle):
 
     def _check(self, values_BT: Tensor) -> None:
         """Raise `InputError` unless the values begin with the shape of the batch."""
-        if isinstance(values_BT, dict):
-            raise InputError(f"the values are a dict of {', '.join(values_BT)}; give one of them")
         if values_BT.shape[:2] != self.valid_BT.shape:
             raise InputError(
                 f"the values have the shape {tuple(values_BT.shape)}, the batch begins with "

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 from bload.batch.batch import Batch
-from bload.batch.segments import Segments
+from bload.batch.boundaries import Segments
 from bload.batch.trees import map_tensors
 from bload.errors import InputError
 
@@ -51,8 +51,9 @@ def check_boundaries(
     model's own window does so in that batch too; only `alone` finds it.
 
     Args:
-        run: the model, or a function: a batch -> outputs ``(B, T, ...)`` or ``(S, ...)``. A module
-            is in evaluation mode during the check; a function must leave dropout out.
+        run: the model, or a function such as ``lambda batch: linear(batch.inputs_BT)``: a batch ->
+            outputs ``(B, T, ...)`` or ``(S, ...)``. A module is in evaluation mode during the
+            check; a function must leave dropout out.
         batch: batch with two segments in a block, else a warning; a filler passes. Other warnings
             say that no output depends on an earlier frame, or on the state of rows that continue.
         state: state of an earlier batch with ``long="carry"``, a nest of tensors ``(B, ...)``;
@@ -75,13 +76,6 @@ def check_boundaries(
     """
     if not isinstance(batch, Batch):
         raise InputError(f"{type(batch).__name__} is no batch; give next(iter(loader))")
-    is_layer = type(run).__module__.startswith("torch.nn.modules.")
-    if is_layer and not isinstance(run, nn.Sequential):
-        raise InputError(
-            f"a {type(run).__name__} does not take a batch; give a function of a batch, such as "
-            "lambda batch: linear(batch.inputs_BT), or for a GRU "
-            "lambda batch: batch.from_packed(gru(batch.to_packed(batch.inputs_BT))[0])"
-        )
     module = run if isinstance(run, nn.Module) else nn.Module()
     if process_group is None and any(hasattr(p, "full_tensor") for p in module.parameters()):
         raise InputError(

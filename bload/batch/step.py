@@ -26,10 +26,6 @@ class Step(NamedTuple):
     """Ranks that take the step together."""
     even: bool = True
     """True if all ranks have as many batches in the step."""
-    group: int = 0
-    """Hash of the ranks in the loader's process group; 0 if there was none."""
-    kinds: str = ""
-    """Keys, shapes and dtypes of what `read` returns, which all ranks must share."""
 
 
 class StepList(list[Any]):
@@ -49,13 +45,6 @@ def has_group() -> bool:
     return dist.is_available() and dist.is_initialized()
 
 
-def hash_ranks(process_group: dist.ProcessGroup | None) -> int:
-    """Return a hash of the ranks in a process group, 0 without one."""
-    if not has_group():
-        return 0
-    return hash((*dist.get_process_group_ranks(process_group or dist.group.WORLD),)) or 1
-
-
 def check_group(step: Step, process_group: dist.ProcessGroup | None) -> None:
     """Raise InputError unless all ranks of the step are in the group, with equally many batches."""
     if not step.even and step.ranks > 1:
@@ -69,8 +58,6 @@ def check_group(step: Step, process_group: dist.ProcessGroup | None) -> None:
             f"the step of the batch has {step.ranks} ranks but the process group has {ranks}; pass "
             "the process_group of the loader"
         )
-    if step.group and step.group != hash_ranks(process_group):
-        raise InputError("the process group has other ranks than that of the loader; pass that")
 
 
 def require_step(step: Step | None) -> Step:

@@ -7,8 +7,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, fields
-from itertools import repeat
-from operator import attrgetter, eq
 from typing import Any
 
 import numpy as np
@@ -99,42 +97,27 @@ def frame_counts(tree: Any) -> set[int]:
     return {len(part) for part in (tree.values() if isinstance(tree, dict) else [tree])}
 
 
-def share_memory(trees: Sequence[Any]) -> bool:
-    """Return True if tensors of two trees overlap in memory, key by key."""
-    keys = [*trees[0]] if trees and isinstance(trees[0], dict) else []
-    columns: list[Sequence[Any]] = [[tree[key] for tree in trees] for key in keys]
-    for parts in columns or [trees]:
-        if not parts or not isinstance(parts[0], Tensor):
-            continue
-        begin = np.array([*map(Tensor.data_ptr, parts)])
-        extent = attrgetter("nbytes") if all(map(Tensor.is_contiguous, parts)) else _extent
-        end = begin + np.array([*map(extent, parts)])
-        order = begin.argsort()
-        if np.any(end[order[:-1]] > begin[order[1:]]):
-            return True
-    return False
+def is_like(tree: Any, like: Any, length: int) -> bool:
+    """Return True for `length` frames of the shape and dtype of those of `like`, key by key.
 
-
-def _extent(tensor: Tensor) -> int:
-    """Return the bytes from the first of a tensor to its last."""
-    steps = zip(tensor.shape, tensor.stride(), strict=True)
-    return (1 + sum((n - 1) * step for n, step in steps)) * tensor.itemsize
-
-
-def are_like(trees: Sequence[Any], like: Any, lengths: Sequence[int]) -> bool:
-    """Return True for tensors of `lengths` frames of the same shape and dtype as those of `like`.
-
-    It is fast; `describe` compares any values.
+    It is fast; `describe` tells the difference.
     """
+    if isinstance(like, dict):
+        is_dict = isinstance(tree, dict) and tree.keys() == like.keys()
+        return is_dict and all(is_like(tree[key], part, length) for key, part in like.items())
     if not isinstance(like, Tensor):
-        return like is None and {*map(type, trees)} <= {type(None)}
-    shapes = zip(lengths, *map(repeat, like.shape[1:]), strict=False)
-    return (
-        {*map(type, trees)} <= {Tensor}
-        and {*map(attrgetter("dtype"), trees)} <= {like.dtype}
-        and all(map(eq, map(attrgetter("shape"), trees), shapes))
-        and not any(map(attrgetter("requires_grad"), trees))
-    )
+        return like is tree is None
+    is_equal = isinstance(tree, Tensor) and tree.dtype == like.dtype
+    return is_equal and tree.shape == (length, *like.shape[1:]) and not tree.requires_grad
+
+
+def copy_values(tree: Any) -> Any:
+    """Return a copy of tensors and lists, which the next call may fill anew; not of objects."""
+    if isinstance(tree, dict):
+        return {key: copy_values(part) for key, part in tree.items()}
+    if isinstance(tree, Tensor):
+        return tree.clone()
+    return [*tree] if isinstance(tree, list) else tree
 
 
 def describe(tree: Any, whole: bool = False) -> str:

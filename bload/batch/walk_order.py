@@ -12,12 +12,29 @@ B blocks, T slots, S segments in the order of their rows, V = B * T slots step b
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from bload.batch.trees import to_device
-from bload.packing.pieces import index_within
+
+
+def side_by_side(slot_S: Tensor, length_S: Tensor, longest: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the slots of segments step by step, the segments of each step, and their order.
+
+    Args:
+        slot_S: int64, index ``b * T + t`` of the first slot of each segment.
+        length_S: int64, its slots.
+        longest: largest of these.
+
+    Returns:
+        index of every slot; number of segments with a slot at each step, ``(longest,)``; the
+        segments from the longest to the shortest, ``(S,)``.
+    """
+    order_S = length_S.argsort(descending=True, stable=True)
+    rows_T = torch.bincount(length_S, minlength=longest + 1).flip(0).cumsum(0).flip(0)[1:]
+    step_V = torch.arange(longest, device=rows_T.device).repeat_interleave(rows_T)
+    row_V = torch.arange(len(step_V), device=rows_T.device) - (rows_T.cumsum(0) - rows_T)[step_V]
+    return slot_S[order_S][row_V] + step_V, rows_T, order_S
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,21 +61,18 @@ class WalkOrder:
         It is computed on the host, so it synchronises once with the device of the starts.
         """
         blocks, slots = start_BT.shape
-        begins_BT = start_BT.cpu().numpy().copy()
-        starts_B = begins_BT[:, 0].copy()
+        begins_BT = start_BT.cpu().clone()
+        starts_B = begins_BT[:, 0].clone()
         begins_BT[:, 0] = True
-        slot_S = np.flatnonzero(begins_BT)
-        length_S = np.diff(slot_S, append=blocks * slots)
-        order_S = np.argsort(-length_S, kind="stable")
-        rows_T = np.cumsum(np.bincount(length_S)[::-1])[::-1][1:]
-        step_V = np.repeat(np.arange(len(rows_T)), rows_T)
-        slot_V = slot_S[order_S][index_within(rows_T)] + step_V
+        slot_S = begins_BT.flatten().nonzero()[:, 0]
+        length_S = slot_S.diff(append=torch.tensor([blocks * slots], device="cpu"))
+        slot_V, rows_T, order_S = side_by_side(slot_S, length_S, int(length_S.max()))
         block_S = slot_S // slots
         starts_S = (slot_S % slots != 0) | starts_B[block_S]
-        last_B = np.argsort(order_S)[np.flatnonzero(np.diff(block_S, append=blocks))]
-        columns = slot_V, np.argsort(slot_V), block_S[order_S], starts_S[order_S], last_B
-        order = cls(tuple(rows_T.tolist()), *map(torch.from_numpy, columns))
-        return order.to(start_BT.device)
+        last_S = block_S.diff(append=torch.tensor([blocks], device="cpu"))
+        last_B = order_S.argsort()[last_S.nonzero()[:, 0]]
+        columns = slot_V, slot_V.argsort(), block_S[order_S], starts_S[order_S], last_B
+        return cls(tuple(rows_T.tolist()), *columns).to(start_BT.device)
 
     def to(self, device: torch.device | str) -> "WalkOrder":
         """Return the order with its tensors on `device`."""

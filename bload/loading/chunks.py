@@ -1,4 +1,4 @@
-"""Sampler of epochs that are planned a chunk at a time, for data sets of any size.
+"""Epochs that are planned a chunk at a time, for data sets of any size.
 
     order     a pseudorandom permutation of the sequences, computed place by place
     chunks    |0 .. chunk - 1|chunk .. 2 chunk - 1|. . .|    places in that order
@@ -22,169 +22,153 @@ from numpy.typing import ArrayLike
 
 from bload.batch.step import Step, StepList
 from bload.errors import InputError, check_whole, plural
-from bload.loading.sampler import BlockSampler, ScheduleStart
-from bload.packing.chunks import chunk_order, plan_apart
-from bload.packing.packers import find_packer
+from bload.loading.epochs import Epochs, Place
+from bload.packing.chunks import chunk_order, plan_apart, plan_in_chunks
 from bload.packing.plan import Block, Plan, filler_block
 from bload.schedule.balance import make_schedule
 
 SAMPLE = 100_000
 """Sequences that are packed to estimate the steps of an epoch."""
-_Place = tuple[np.ndarray, Plan, int]
+_Entry = tuple[np.ndarray, Plan, int]
 """Sequences of a chunk, its plan, and the number of a block in it."""
 
 
-class ChunkSampler(BlockSampler):
-    """Yields the blocks of one rank, as `BlockSampler` does, from plans of one chunk each.
+class Chunks(Epochs):
+    """Epochs that are planned a chunk at a time.
 
-    Positions are exact, may be `elastic`, and pack again only the chunk in which they lie. The
-    number of steps is known when the last chunk is packed; until then `steps` is None and `len`
-    raises `TypeError`.
+    The number of steps is known when the last chunk has been packed. `plan`, and what is computed
+    from it, packs all chunks of an epoch, in the time and memory of a plan of the whole.
 
     Args:
-        lengths: frames of every sequence; an array keeps its dtype, and may be a memory map.
-        packer: a key of `bload.PACKERS`.
         chunk: sequences in a chunk.
-        options: other arguments of `BlockSampler`, except those that need a whole epoch.
+        options: arguments of `Epochs`, except those that need a whole epoch.
 
     Raises:
-        InputError: as in `BlockSampler`; or an option needs the plan of a whole epoch.
+        InputError: as in `Epochs`; or an option needs the plan of a whole epoch.
     """
 
-    def __init__(
-        self, lengths: ArrayLike, packer: str = "bload_exact", *, chunk: int, **options: Any
-    ) -> None:
+    def __init__(self, lengths: ArrayLike, packer: str, *, chunk: int, **options: Any) -> None:
         self.chunk = check_whole("chunk", chunk, 1)
-        self._counts: list[int] = []
-        """Blocks of the chunks that this pass has packed."""
+        self._counts: dict[int, int] = {}
+        """Blocks of each chunk that has been packed, of one epoch."""
+        self._counted_epoch = 0
         super().__init__(lengths, packer, **options)
         self.chunks = -(-len(self.lengths) // self.chunk)
         """Number of chunks."""
 
-    def _check_settings(self) -> None:
-        obstacle = self._needs_whole_epoch
-        if not obstacle and find_packer(self.packer).cuts_clips:  # placed over all sequences
-            obstacle = f"packer={self.packer}"
-        if not obstacle and self.balance != "none":
-            obstacle = f"balance={self.balance}"
-        if obstacle:
+    def check(self) -> None:
+        """Make the schedule of the longest sequence alone, so that invalid options fail now."""
+        if obstacle := self.obstacle(in_chunks=True):
             raise InputError(
                 f"chunk plans a part of an epoch at a time, and {obstacle} needs the whole; leave "
                 "one of the two out"
             )
-        longest = int(self.lengths.argmax())
-        plan = self._plan_chunk(self.lengths[longest : longest + 1], 0, 0)
+        plan = self._plan_chunk(np.array([self.lengths.argmax()]), 0, 0)
         make_schedule(plan, self.world_size, self.batch_slots, micro_batches=self.micro_batches)
 
-    def _plan_chunk(self, lengths: np.ndarray, epoch: int, chunk: int) -> Plan:
+    def make_plan(self, epoch: int) -> Plan:
+        """Pack all chunks of an epoch."""
+        place = self.packer, self.t_max, self.seed, epoch, self.chunk
+        return plan_in_chunks(self.lengths, *place, multiple_of=self.multiple_of, **self.options)
+
+    def first_block(self, place: Place) -> int:
+        """Return the block of the whole epoch with which ``place.first_step`` begins."""
+        plan = self.plan(place.epoch)
+        sequences_before = np.append(0, np.cumsum(plan.first == 0))[plan.offsets]
+        return int(np.searchsorted(sequences_before, place.chunk * self.chunk)) + place.first_block
+
+    def order(self, epoch: int, chunk: int) -> np.ndarray:
+        """Return the sequences of a chunk."""
+        first = chunk * self.chunk
+        return chunk_order(len(self.lengths), self.seed, epoch, first, self.chunk)
+
+    def _plan_chunk(self, number: np.ndarray, epoch: int, chunk: int) -> Plan:
         place = self.packer, self.t_max, self.seed, epoch
         options = {"multiple_of": self.multiple_of, "chunk": chunk, **self.options}
-        return plan_apart(lengths, *place, **options)
+        return plan_apart(self.lengths[number], *place, **options)
 
-    def _order(self, epoch: int, first: int, count: int) -> np.ndarray:
-        return chunk_order(len(self.lengths), self.seed, epoch, first, count)
+    def pack(self, epoch: int, chunk: int) -> tuple[np.ndarray, Plan]:
+        """Return the sequences of a chunk and its plan."""
+        number = self.order(epoch, chunk)
+        return number, self._plan_chunk(number, epoch, chunk)
 
-    def _pack(self, epoch: int, chunk: int) -> tuple[np.ndarray, Plan]:
-        number = self._order(epoch, chunk * self.chunk, self.chunk)
-        return number, self._plan_chunk(self.lengths[number], epoch, chunk)
+    def counts(self, place: Place) -> list[int]:
+        """Return the blocks of the chunks from ``place.chunk`` on, as far as they are packed."""
+        if place.epoch != self._counted_epoch:
+            self._counts, self._counted_epoch = {}, place.epoch
+        known = range(place.chunk, self.chunks)
+        return [self._counts[chunk] for chunk in known if chunk in self._counts]
 
-    def _plan_of(self, epoch: int) -> Plan:
-        raise InputError("with chunk, no plan of a whole epoch exists; leave chunk out for one")
-
-    @property
-    def steps(self) -> int | None:  # type: ignore[override]
-        """Steps of the current epoch; None until the last chunk is packed."""
-        steps, block, chunk = self._schedule_start
-        if chunk + len(self._counts) < self.chunks:
+    def steps(self, place: Place) -> int | None:
+        """Return the steps of an epoch; None until its last chunk has been packed."""
+        counts = self.counts(place)
+        if place.chunk + len(counts) < self.chunks:
             return None
-        return steps - (block - sum(self._counts)) // self.blocks_per_step
+        return place.first_step - (place.first_block - sum(counts)) // self.blocks_per_step
 
-    @property
-    def steps_estimate(self) -> int:
-        """Steps of the current epoch, or an estimate from a sample until they are known."""
-        if self.steps is not None:
-            return self.steps
-        number = self._order(self.epoch, 0, min(self.chunk, SAMPLE))
-        plan = self._plan_chunk(self.lengths[number], self.epoch, 0)
-        return -int(-plan.blocks * self._frames // (plan.frames * self.blocks_per_step))
+    def steps_estimate(self, place: Place) -> int:
+        """Return `steps`, or an estimate from a sample until they are known."""
+        if (steps := self.steps(place)) is not None:
+            return steps
+        plan = self._plan_chunk(self.order(place.epoch, 0)[:SAMPLE], place.epoch, 0)
+        return -int(-plan.blocks * self.frames // (plan.frames * self.blocks_per_step))
 
-    def __len__(self) -> int:
-        raise TypeError("with chunk, the number of batches is unknown; see steps_estimate")
-
-    def __repr__(self) -> str:
-        return (
-            f"about {plural(self.steps_estimate, 'step')} x {plural(self.world_size, 'rank')} of "
-            f"{plural(self.micro_batches * self.blocks_per_batch, 'block')} of {self.t_max:,}, "
-            f"planned by {plural(self.chunks, 'chunk')} of {self.chunk:,} sequences"
-        )
-
-    def batches(self) -> Iterator[StepList]:
-        """Yield the blocks of each batch of the pass under way.
-
-        Raises:
-            InputError: in place of the next batch, if the sampler has been moved meanwhile.
-        """
-        generation, blocks = self._generation, self._blocks(self.epoch)
+    def batches(self, place: Place, rank: int) -> Iterator[StepList]:
+        """Yield the blocks of each batch of a rank from ``place.step`` on."""
+        blocks = self._blocks(self.normalise(place))
         while step := [*islice(blocks, self.blocks_per_step)]:
-            for batch in self._batches_of_step(step):
-                self.check_pass(generation)
-                yield batch
+            yield from self._batches_of_step(place.epoch, step, rank)
 
-    def _blocks(self, epoch: int) -> Iterator[_Place]:
-        """Yield the places of the blocks from the start on, while the next chunk is packed."""
-        _, begin, first = self._schedule_start
-        counts = self._counts = []
+    def _blocks(self, place: Place) -> Iterator[_Entry]:
+        """Yield the blocks from a place on, while the next chunk is packed."""
+        epoch, begin = place.epoch, place.first_block
+        self.counts(place)
         pool = ThreadPoolExecutor(1)
         try:
-            packing = [pool.submit(self._pack, epoch, c) for c in range(first, self.chunks)[:1]]
-            for chunk in range(first, self.chunks):
+            first = range(place.chunk, self.chunks)[:1]
+            packing = [pool.submit(self.pack, epoch, chunk) for chunk in first]
+            for chunk in range(place.chunk, self.chunks):
                 number, plan = packing.pop().result()
-                counts.append(plan.blocks)
+                self._counts[chunk] = plan.blocks
                 if chunk + 1 < self.chunks:
-                    packing.append(pool.submit(self._pack, epoch, chunk + 1))
+                    packing.append(pool.submit(self.pack, epoch, chunk + 1))
                 yield from ((number, plan, b) for b in range(begin, plan.blocks))
                 begin = 0
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
-    def _batches_of_step(self, step: list[_Place]) -> Iterator[StepList]:
-        """Yield this rank's batches of the blocks of a step, which are dealt to ranks in turn."""
-        own, rows = step[self.rank :: self.world_size], self.blocks_per_batch
+    def _batches_of_step(self, epoch: int, step: list[_Entry], rank: int) -> Iterator[StepList]:
+        """Yield a rank's batches of the blocks of a step, which are dealt to ranks in turn."""
+        own, rows = step[rank :: self.world_size], self.blocks_per_batch
         fullest = step[:: self.world_size] if self.even else own
         batches = max(-(-len(fullest) // rows), 1)
         frames = sum(int(plan.block_frames[b]) for _, plan, b in step)
         for batch in range(batches):
-            part = [_block(*place) for place in own[batch * rows : (batch + 1) * rows]]
+            part = [_block(*entry) for entry in own[batch * rows : (batch + 1) * rows]]
             part += [filler_block(self.t_max)] * (rows - len(part))
             ends = batch + 1 == batches
-            yield StepList(
-                part,
-                Step(self.epoch, frames, batches, ends, self.world_size, self.even, self._group),
-            )
+            yield StepList(part, Step(epoch, frames, batches, ends, self.world_size, self.even))
 
-    def _move(self, epoch: int, step: int, is_loaded: bool = False) -> None:
-        super()._move(epoch, step, is_loaded)
-        self._counts = []
-
-    def state_dict(self, step: int | None = None) -> dict[str, Any]:
-        """Return the epoch, the steps done, the first block not yet trained, and the definition."""
-        state = super().state_dict(step)
-        steps, block, chunk = self._schedule_start
-        block += (state["step"] - steps) * self.blocks_per_step
-        for count in self._counts:
+    def normalise(self, place: Place) -> Place:
+        """Return the place with the first block that is not trained yet, and its chunk."""
+        block = place.first_block + (place.step - place.first_step) * self.blocks_per_step
+        chunk = place.chunk
+        for count in self.counts(place):
             if block < count:
                 break
             block, chunk = block - count, chunk + 1
         if chunk == self.chunks:
             block = 0  # no block follows the last chunk
-        return state | {"first_step": state["step"], "first_block": block, "chunk": chunk}
+        return place._replace(first_step=place.step, first_block=block, chunk=chunk)
 
-    def _schedule_start_of(self, state: dict[str, Any]) -> ScheduleStart:
-        return ScheduleStart(state["step"], state["first_block"], state["chunk"])
-
-    def _steps_of(self, state: dict[str, Any]) -> int:
-        check_whole("chunk", state.get("chunk"), 0, self.chunks)
-        return int(state["step"])  # how many there are is not known yet
+    def describe(self, place: Place) -> str:
+        """Return what an epoch is, in a line."""
+        return (
+            f"about {plural(self.steps_estimate(place), 'step')} x "
+            f"{plural(self.world_size, 'rank')} of "
+            f"{plural(self.micro_batches * self.blocks_per_batch, 'block')} of {self.t_max:,}, "
+            f"planned by {plural(self.chunks, 'chunk')} of {self.chunk:,} sequences"
+        )
 
     def definition(self) -> dict[str, Any]:
         """Return the settings that determine the blocks of a step, the chunk included."""

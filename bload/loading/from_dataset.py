@@ -33,24 +33,22 @@ class DatasetSource:
     """That of the main process, in every worker."""
 
     def __post_init__(self) -> None:
-        self._takes_tensors = self.targets_per == "frame" and not (
-            self.inputs or self.targets or self.objects
-        )
+        keys = self.inputs or self.targets or self.objects
+        self._takes_tensors = self.targets_per == "frame" and not keys
         """True if tensors, and pairs of them, need no conversion."""
         self._likes: dict[tuple[str, str], Any] = {}
         """Values of item 0 without frames, by role and key; an empty list stands for objects."""
 
     def read(self, sequence: int, first: int, length: int) -> Any:
         """Return ``frames`` or ``frames, targets``; see `bload.SequenceSource`."""
-        item = self.dataset[sequence]
-        if self._takes_tensors and length == self.lengths.item(sequence):
-            is_pair = type(item) is tuple and len(item) == 2 and type(item[1]) is Tensor
-            frames = item[0] if is_pair else item
-            if type(frames) is Tensor and (shape := frames.shape) and shape[0] == length:
-                return item  # as most items; `BlockDataset` checks the rest
         if not self._likes:
             self._likes = self._find_likes()
-            item = self.dataset[sequence]  # which may have used the memory of item 0
+        item = self.dataset[sequence]
+        parts = item if isinstance(item, tuple) else (item,)
+        is_plain = self._takes_tensors and len(parts) < 3 and {*map(type, parts)} == {Tensor}
+        whole = self.lengths.item(sequence)
+        if is_plain and length == whole and all(part.shape[:1] == (whole,) for part in parts):
+            return item  # as most items
         part = slice(first, first + length)
         trees = []
         for role, tree in zip(ROLES, self._split(item, sequence), strict=True):
@@ -65,8 +63,6 @@ class DatasetSource:
     def _split(self, item: Any, number: int) -> tuple[Any, Any]:
         """Return inputs and targets of an item."""
         fault = ""
-        if hasattr(item, "iloc") and hasattr(item, "columns"):  # rows of a pandas table
-            item = item.to_dict("series")
         if isinstance(item, Mapping):
             if self.inputs is None and self.targets is None and len(item) > 1:
                 fault = f"a dict of {_names(item)}; name its keys: inputs=..., targets=..."
@@ -155,13 +151,6 @@ class DatasetSource:
         Args:
             like: a tensor; lists of whole numbers are converted to its dtype if it is of floats.
         """
-        if hasattr(value, "to_numpy"):  # pandas
-            if role == "targets" and self.targets_per == "sequence":
-                raise InputError(
-                    f"the target of a sequence is a column of {len(value)} rows; give one value, "
-                    "by items such as {'x': rows['x'], 'label': rows['label'].iloc[0]}"
-                )
-            value = value.to_numpy()
         if isinstance(value, Tensor):
             return value
         if hasattr(value, "shape") and not isinstance(value, np.generic):  # numpy, h5py, zarr
@@ -222,11 +211,6 @@ def from_dataset(
             than item 0.
     """
     check_choice("targets_per", targets_per, ("frame", "sequence"))
-    for name, key in (("inputs", inputs), ("targets", targets)):
-        if not isinstance(key, str | Iterable | None):
-            raise InputError(
-                f"{name} is {key!r}; give a name, or a list of names, of keys of items"
-            )
     if not hasattr(dataset, "__len__") or isinstance(dataset, Mapping | IterableDataset):
         raise InputError(
             f"a data set has len and [i] with a number i, and {type(dataset).__name__} has not; "
@@ -237,8 +221,6 @@ def from_dataset(
         dataset = dataset.to_dict("records") if hasattr(dataset, "columns") else dataset.tolist()
     if hasattr(dataset, "to_pylist"):  # pyarrow, whose [i] is a column
         dataset = dataset.to_pylist()
-    if hasattr(dataset, "get_group"):
-        raise InputError("groups of pandas are no list; give [rows for _, rows in groups]")
     lengths: Any
     if isinstance(length, str):
         column = _read_column(dataset, length)

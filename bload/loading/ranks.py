@@ -22,11 +22,6 @@ def resolve_rank(
     Raises:
         InputError: they contradict the group, or are missing where they cannot be known.
     """
-    for name, value in (("rank", rank), ("world_size", world_size)):
-        if value is not None and not hasattr(value, "__index__"):
-            raise InputError(f"{name} is {value!r}; give a whole number")
-    if hasattr(process_group, "get_group"):
-        raise InputError("process_group is a DeviceMesh; give its group, mesh.get_group()")
     if has_group():
         group = dist.get_rank(process_group), dist.get_world_size(process_group)
         if group[0] < 0:

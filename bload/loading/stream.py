@@ -6,16 +6,14 @@ Sequences are decoded before they enter the window, or, if `length` is known, wh
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from inspect import signature
 from itertools import chain, islice
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from bload.batch.batch import Batch, BlockSample, TargetsPer, collate_blocks, copy_pad
-from bload.batch.trees import empty_like, frame_counts, map_tensors
+from bload.batch.trees import empty_like, frame_counts
 from bload.errors import InputError, check_choice, check_whole
 from bload.loading.dataset import take_values
 from bload.loading.ranks import resolve_rank
@@ -58,8 +56,7 @@ class StreamBlocks(IterableDataset[Batch]):
             What the loader itself refuses stays an error.
         sharded: required for an ``IterableDataset`` of torch or Hugging Face with several workers
             or ranks: True if it divides itself, so that the items that a worker of a rank sees are
-            its own; False if every worker sees all items. Other iterables are taken to yield all
-            items, unless it is True.
+            its own; False if every worker sees all items. Other iterables yield all items.
         targets_per: ``frame``, or ``sequence`` for one target per sequence.
         pad: padding values, see `BlockLoader`.
         rank: rank of this process; None takes that in the process group, or 0 without one.
@@ -91,41 +88,11 @@ class StreamBlocks(IterableDataset[Batch]):
                 f"sequences is a {type(sequences).__name__}, which can be read only once; give an "
                 "iterable that begins anew, or a function of (shard, shards) that returns one"
             )
+        if isinstance(sequences, DataLoader):
+            raise InputError("sequences is a DataLoader, which may divide them; give its data set")
         check_whole("t_max", t_max, 1, MAX_SLOTS)
         check_whole("window", window, 1, MAX_SLOTS)
         check_choice("targets_per", targets_per, ("frame", "sequence"))
-        if isinstance(sequences, DataLoader):
-            raise InputError("sequences is a DataLoader, which may divide them; give its data set")
-        if callable(sequences):
-            if sharded is not None:
-                raise InputError(
-                    "sharded is for iterables; a function is told its shard, leave it out"
-                )
-            try:
-                signature(sequences).bind(0, 1)
-            except TypeError:
-                raise InputError(
-                    f"sequences takes {signature(sequences)}; it is called as "
-                    "sequences(shard, shards) and returns an iterable over that part. To let the "
-                    "loader divide one stream, give an object whose __iter__ begins it anew"
-                ) from None
-            except ValueError:  # compiled functions may have no signature
-                pass
-        if sharded not in (None, True, False):
-            raise InputError(f"sharded is {sharded!r}; give True or False")
-        is_list = hasattr(type(sequences), "__getitem__")
-        if sharded and is_list and not isinstance(sequences, IterableDataset):
-            raise InputError(
-                f"sharded=True says that the stream divides itself, which a "
-                f"{type(sequences).__name__} does not; leave it out"
-            )
-        kinds = skip if isinstance(skip, tuple) else (skip,)
-        if not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds):
-            raise InputError(f"skip is {skip!r}; give an exception, or a tuple of them")
-        if skip and decode is None:
-            raise InputError("skip leaves out what decode fails on; give decode too")
-        if length and decode is None:
-            raise InputError("length packs items before they are decoded; give decode too")
         if rank is None or world_size is None:
             rank, world_size = resolve_rank(rank, world_size, None)
         check_whole("world_size", world_size, 1)
@@ -172,35 +139,18 @@ class StreamBlocks(IterableDataset[Batch]):
         return BlockSample(filler_block(self.t_max), (), (), like, self.targets_per)
 
     def check_shards(self, workers: int) -> None:
-        """Raise `InputError` if it is unknown whether, or wrong how, the stream shards itself."""
+        """Raise `InputError` if it is unknown whether the stream divides itself."""
         bases = type(self.sequences).__mro__
-        names = {(base.__module__.split(".")[0], base.__name__) for base in bases}
+        names = [(base.__module__.split(".")[0], base.__name__) for base in bases]
         is_huggingface = ("datasets", "IterableDataset") in names
-        if workers * self.world_size == 1 or not (
-            is_huggingface or isinstance(self.sequences, IterableDataset)
-        ):
-            return
-        split = getattr(self.sequences, "_distributed", None)  # by split_dataset_by_node
-        part = (split.rank, split.world_size) if split else (0, 1)
-        fault = ""
-        if self.sharded is None:
-            fault = (
-                "may divide itself among workers and ranks; give sharded=True if the items that a "
-                "worker of a rank sees are its own, or sharded=False if it sees all, and the "
-                "loader is to divide them; if it divides itself among workers alone, give a "
-                "function of (shard, shards) instead"
+        may_divide = is_huggingface or isinstance(self.sequences, IterableDataset)
+        if may_divide and self.sharded is None and workers * self.world_size > 1:
+            raise InputError(
+                f"the {type(self.sequences).__name__} may divide itself among workers and ranks; "
+                "give sharded=True if the items that a worker of a rank sees are its own, or "
+                "sharded=False if it sees all, and the loader is to divide them; if it divides "
+                "itself among workers alone, give a function of (shard, shards) instead"
             )
-        elif is_huggingface and not self.sharded and (workers > 1 or split):
-            fault = (
-                "divides itself among workers, and among ranks if split by node; give sharded=True"
-            )
-        elif is_huggingface and self.sharded and part != (self.rank, self.world_size):
-            fault = (
-                f"is part {part[0]} of {part[1]} on rank {self.rank} of {self.world_size}; give "
-                "split_dataset_by_node(data, rank, world_size)"
-            )
-        if fault:
-            raise InputError(f"the {type(self.sequences).__name__} {fault}")
 
 
 class _Shard:
@@ -215,8 +165,8 @@ class _Shard:
             self.window.put(number, frames)
         self.window.passed_over = begin["passed"]
         self.skipped: int = begin["skipped"]
-        last = begin.get("last")  # missing in positions of earlier versions
-        self.final_blocks: list[Waiting] | None = None if last is None else [*last]
+        last: list[Waiting] | None = begin["last"]
+        self.final_blocks = None if last is None else [*last]
         """Blocks left after the end of the stream; None before it."""
         self.items_read: int = begin["read"]
         self.pending: dict[int, Any] = {}
@@ -245,7 +195,7 @@ class _Shard:
                 number, item = entry
                 self.items_read += 1
                 try:
-                    sequence = self._measure(item)
+                    sequence = (self.stream.length or self._decode)(item)
                 except self.stream.skip:
                     self.skipped += 1
                 else:
@@ -283,7 +233,7 @@ class _Shard:
         for number, item in islice(items, self.items_read):
             if number in missing:
                 try:
-                    sequence = self._measure(item)
+                    sequence = (self.stream.length or self._decode)(item)
                 except self.stream.skip as error:
                     raise InputError(f"sequence {number} could be read before: {error}") from error
                 if self._hold(number, item, sequence) != missing.pop(number):
@@ -294,10 +244,6 @@ class _Shard:
                 "the stream is not the one of the saved position; give the same sequences in the "
                 "same order, if shuffled with the seed and the epoch of then"
             )
-
-    def _measure(self, item: Any) -> Any:
-        """Return the length of an item, or without `length` the decoded sequence."""
-        return self.stream.length(item) if self.stream.length else self._decode(item)
 
     def _decode(self, item: Any) -> Any:
         return self.stream.decode(item) if self.stream.decode else item
@@ -322,7 +268,7 @@ class _Shard:
         values = take_values(sequence, self.stream.targets_per, opening, self.like, length)
         if self.like[0] is None:
             self.like = empty_like(values[0]), empty_like(values[1])
-        return map_tensors(values[0], Tensor.clone), map_tensors(values[1], Tensor.clone)
+        return values
 
     def _sample(self, segments: Waiting) -> Iterator[BlockSample]:
         """Yield the sample of a block, or nothing if all its items are skipped."""

@@ -1,7 +1,7 @@
 """Loader of batches from a stream, with equal steps on all ranks and exact resume."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -10,19 +10,20 @@ import torch
 import torch.distributed as dist
 from torch.utils.data import DataLoader, IterableDataset
 
-from bload.batch.batch import Batch, TargetsPer, collate_blocks
-from bload.batch.step import Step, has_group, hash_ranks
+from bload.batch.batch import Batch, collate_blocks
+from bload.batch.step import Step, has_group
 from bload.batch.trees import compare_kinds
 from bload.errors import InputError, differences, plural
+from bload.loading.epochs import as_json_types
 from bload.loading.ranks import compare_ranks, resolve_rank
-from bload.loading.sampler import ENDED, as_json_types
-from bload.loading.stream import Sequences, Skip, StreamBlocks, beginning
+from bload.loading.sampler import ENDED
+from bload.loading.stream import StreamBlocks, beginning
 
 
 class StreamLoader:
     """Yields batches packed from a stream; every rank takes the same number of steps.
 
-        loader = StreamLoader(file_names, t_max=94, decode=read_video, num_workers=2)
+        loader = StreamLoader(StreamBlocks(file_names, 94, decode=read_video), num_workers=2)
         for batch in loader:
             ...
 
@@ -36,78 +37,40 @@ class StreamLoader:
     rank 0 prints their number at the end of the stream.
 
     Args:
-        sequences: items of the stream, see `bload.StreamBlocks`.
-        t_max: slots in a block; a longer sequence is an error.
-        decode: see `bload.StreamBlocks`, also for `length`, `batch_slots`, `window`, `skip`,
-            `sharded`, `targets_per`, `pad`, `rank` and `world_size`.
+        stream: the blocks of this rank.
         process_group: group of the ranks that share the data; None takes the default group. Without
             a group, each rank ends with its own part.
-        num_workers: number of worker processes, started anew for each iteration; this,
-            `prefetch_factor`, `pin_memory`, `multiprocessing_context`, `timeout` and
-            `worker_init_fn` are passed to `torch.utils.data.DataLoader`.
+        dataloader: arguments of `torch.utils.data.DataLoader`, such as `num_workers`; the workers
+            are started anew for each iteration.
 
     Raises:
-        InputError: invalid options, a sequence that `StreamBlocks` refuses, an empty stream, ranks
-            with different options or positions, or ranks or workers with different kinds of data.
+        InputError: a sequence that `StreamBlocks` refuses, an empty stream, ranks with different
+            options or positions, or ranks or workers with different kinds of data.
     """
 
     def __init__(
         self,
-        sequences: Sequences,
-        t_max: int,
+        stream: StreamBlocks,
         *,
-        decode: Callable[[Any], Any] | None = None,
-        length: Callable[[Any], int] | None = None,
-        batch_slots: int | None = None,
-        window: int = 16,
-        skip: Skip = (),
-        sharded: bool | None = None,
-        targets_per: TargetsPer = "frame",
-        pad: Mapping[str, float] | None = None,
-        rank: int | None = None,
-        world_size: int | None = None,
         process_group: dist.ProcessGroup | None = None,
-        num_workers: int = 0,
-        prefetch_factor: int | None = None,
-        pin_memory: bool = False,
-        multiprocessing_context: Any = None,
-        timeout: float = 0,
-        worker_init_fn: Callable[[int], None] | None = None,
+        **dataloader: Any,
     ) -> None:
-        rank, world_size = resolve_rank(rank, world_size, process_group)
-        self.process_group = process_group
-        self.stream = StreamBlocks(
-            sequences,
-            t_max,
-            decode=decode,
-            length=length,
-            batch_slots=batch_slots,
-            window=window,
-            skip=skip,
-            sharded=sharded,
-            targets_per=targets_per,
-            pad=pad,
-            rank=rank,
-            world_size=world_size,
-        )
+        resolve_rank(stream.rank, stream.world_size, process_group)
+        self.stream, self.process_group = stream, process_group
         self.data = DataLoader(
-            _WithPositions(self.stream),
+            _WithPositions(stream),
             batch_size=None,
             collate_fn=_unchanged,
-            num_workers=num_workers,
-            prefetch_factor=prefetch_factor,
-            pin_memory=pin_memory,
-            multiprocessing_context=multiprocessing_context,
-            timeout=timeout,
-            worker_init_fn=worker_init_fn,
+            persistent_workers=False,
             # as in `BlockLoader`
             generator=torch.Generator().manual_seed(torch.initial_seed()),
+            **dataloader,
         )
         self.step = 0
         """Batches yielded since the beginning of the stream."""
         self.skipped = 0
         """Items left out so far, over all ranks."""
-        self._workers = max(num_workers, 1)
+        self._workers = max(self.data.num_workers, 1)
         self.stream.check_shards(self._workers)
         self._like: tuple[Any, Any] | None = None
         """Frames and targets of this rank's first batch without frames."""
@@ -132,7 +95,7 @@ class StreamLoader:
         self.step, self._turn, self._positions = *self._begin[:2], [*self._begin[2]]
         self._skips = [position["skipped"] for position in self._positions]
         self.stream.positions, self.stream.turn = [*self._positions], self._turn
-        batches, group = iter(self.data), hash_ranks(self.process_group)
+        batches = iter(self.data)
         batch, position, fault = self._next(batches)
         filler = self._agree_on_filler(fault)
         if filler is None and not fault:
@@ -145,7 +108,7 @@ class StreamLoader:
                 self._turn = (position["worker"] + 1) % self._workers
             self.step += 1
             ranks = self.stream.world_size if has_group() else 1
-            yield replace(batch or filler, step=Step(0, frames, ranks=ranks, group=group))
+            yield replace(batch or filler, step=Step(0, frames, ranks=ranks))
             batch, position, fault = self._next(batches)
         self._begin = 0, 0, [*map(beginning, range(self._workers))]
         if self.skipped:
@@ -233,8 +196,7 @@ class StreamLoader:
     def state_dict(self) -> dict[str, Any]:
         """Return the position of this rank after the last batch yielded, as plain values.
 
-        It holds numbers of waiting sequences, not their frames. Each rank must save its own, or one
-        rank those of all, in a list.
+        It holds numbers of waiting sequences, not their frames. Each rank must save its own.
         """
         return {
             "step": self.step,
@@ -243,67 +205,27 @@ class StreamLoader:
             "stream": as_json_types({"rank": self.stream.rank, **self._definition()}),
         }
 
-    def load_state_dict(self, state: dict[str, Any] | list[dict[str, Any]]) -> None:
-        """Continue after the last batch yielded before `state` was saved.
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue after the last batch yielded before `state` was saved by this rank.
 
         The stream must yield the same sequences in the same order. Those before the position are
         skipped; only those that were waiting are decoded again.
 
-        Args:
-            state: what this rank has saved, or the list of what all ranks have saved after one
-                step. From the list, ranks and workers may be others if ranks x workers is the same:
-                every sequence is still in one block, but the blocks of a step are others.
-
         Raises:
             InputError: the state belongs to another rank or other options.
         """
-        for part in state if isinstance(state, list) else [state]:
-            is_state = isinstance(part, dict) and {*self.state_dict()} <= {*part}
-            if not is_state or not isinstance(part["stream"], dict):
-                raise InputError("this is no state_dict of a StreamLoader")
-        if isinstance(state, list):
-            state = self._share_of(state)
+        if not (isinstance(state, dict) and {*self.state_dict()} <= {*state}):
+            raise InputError("this is no state_dict of a StreamLoader")
         definition = {"rank": self.stream.rank, **self._definition()}
         if changes := differences(state["stream"], definition):
             raise InputError(
                 f"the saved position is of another loader: {changes}; restore these settings, and "
-                "give each rank its own, or the list of all ranks' states where ranks x workers "
-                "is the same and the loader divides the stream"
+                "give each rank its own"
             )
         self.step, self._turn = state["step"], state["turn"]
         self._positions = [*state["positions"]]
         self._begin = self.step, self._turn, self._positions
         self._iterations += 1
-
-    def _share_of(self, states: list[dict[str, Any]]) -> dict[str, Any]:
-        """Return the state of this rank, made from the states of all ranks."""
-        rank, ranks, workers = self.stream.rank, self.stream.world_size, self._workers
-        by_rank = {state["stream"].get("rank"): state for state in states}
-        shared = [{**state["stream"], "rank": rank, "step": state["step"]} for state in states]
-        complete = {**shared[0], "ranks": len(states)} if states else {}
-        if not states or {*by_rank} != {*range(len(states))} or shared != [complete] * len(states):
-            raise InputError(
-                f"{plural(len(states), 'state')} that do not belong together; give the list of "
-                "those of every rank, saved after one step"
-            )
-        settings = states[0]["stream"] | {"rank": rank}
-        if (len(states), settings.get("workers")) == (ranks, workers):
-            return by_rank[rank]
-        position_by_shard = {
-            worker * len(states) + of_rank: position
-            for of_rank, state in by_rank.items()
-            for worker, position in enumerate(state["positions"])
-        }
-        if len(position_by_shard) != ranks * workers or self.stream.sharded:
-            return {**states[0], "stream": settings}  # refused by its settings
-        positions = [
-            {**position_by_shard[worker * ranks + rank], "worker": worker}
-            for worker in range(workers)
-        ]
-        definition = self._definition()
-        for name in ("ranks", "workers", "blocks per batch"):
-            settings[name] = definition[name]
-        return {**states[0], "turn": 0, "positions": positions, "stream": settings}
 
 
 class _WithPositions(IterableDataset[Any]):

@@ -58,7 +58,7 @@ OTHER_NAMES = {
     "shuffle": "leave it out, since set_epoch draws new blocks",
     "drop_last": 'set last="drop"',
     "persistent_workers": "leave it out, since workers stay",
-    "chunk": "give it to BlockLoader or ChunkSampler",
+    "chunk": "give it to BlockLoader or BlockSampler",
     "collate_fn": "leave it out, or use BlockSampler and BlockDataset in a DataLoader",
 }
 """Ways out for arguments of DataLoader."""

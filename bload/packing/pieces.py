@@ -53,7 +53,7 @@ def check_fit(
     """
     if long == "error" and (longest := int(lengths.max())) > t_max:
         s = int(np.argmax(lengths > t_max))
-        longest = -(-longest // multiple_of) * multiple_of
+        longest = -(-int(longest) // multiple_of) * multiple_of
         quote = "" if group else '"'
         ways = ["truncate"] if multiple_of > 1 else ["split", "truncate"]
         raise InputError(

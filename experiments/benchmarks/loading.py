@@ -141,7 +141,7 @@ def wait_for_workers(workers: int, source: str, quick: bool) -> Row:
     requested_at = began
     for number, batches in enumerate(islice(contender.loader.by_step(), 4 if quick else None)):
         waiting_seconds += time.perf_counter() - requested_at
-        position = Position(1, number, 1 + (number + 1) / contender.loader.steps)
+        position = Position(1, number, 1 + (number + 1) / contender.loader.account.steps)
         train_step(contender.training, batches, position)
         requested_at = time.perf_counter()
     row = {"table": "waiting", "workers": workers, "frames from": source}

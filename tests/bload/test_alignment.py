@@ -26,18 +26,6 @@ def test_every_segment_takes_a_multiple_of_slots_and_keeps_its_frames(packer):
         assert ends.max() <= block.t_max
 
 
-def test_batches_of_a_packer_and_unsigned_targets_can_be_aligned():
-    pairs = [(torch.ones(n), np.full(n, 3, "uint16")) for n in (4, 4, 3, 4, 1, 4)]
-    source = from_dataset(pairs, [len(frames) for frames, _ in pairs])
-    for packer in ("ragged", "bload_exact"):
-        targets = [
-            batch.targets_BT.where(batch.valid_BT, 0)
-            for batch in BlockLoader(source, packer, batch_slots=8, multiple_of=2)
-        ]
-        assert sum(int(target_BT.sum()) for target_BT in targets) == 3 * 20
-        assert {target_BT.dtype for target_BT in targets} == {torch.int64}
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_bload_exact_keeps_its_bound_in_rounded_lengths(seed):
     plan = make_plan(LENGTHS, "bload_exact", seed=seed, multiple_of=8)
@@ -102,8 +90,8 @@ def test_what_does_not_align_is_refused():
 def test_a_position_belongs_to_one_alignment_and_sizes_that_are_chosen_are_aligned():
     source = from_dataset([torch.zeros(n, 1) for n in LENGTHS], LENGTHS)
     loader = BlockLoader(source, multiple_of=8, block_sizes=2, batch_slots=400)
-    assert len(loader.sampler.block_sizes) == 2
-    assert not any(size % 8 for size in loader.sampler.block_sizes)
+    assert len(loader.sampler.epochs.block_sizes) == 2
+    assert not any(size % 8 for size in loader.sampler.epochs.block_sizes)
     other = BlockLoader(source, t_max=loader.sampler.t_max)
     with pytest.raises(InputError, match="multiple_of"):
         other.load_state_dict(BlockLoader(source, multiple_of=8).state_dict())

@@ -9,7 +9,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from bload import BlockDataset, BlockLoader, BlockSample, BlockSampler, collate_blocks, make_plan
-from bload.batch.segments import Segments
+from bload.batch.boundaries import Segments
 from bload.packing.plan import Block, filler_block
 
 

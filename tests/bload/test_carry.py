@@ -122,39 +122,18 @@ def test_what_cannot_be_carried_is_refused():
         Plan(8, [6], [0, 0], [0, 4], [4, 2], [0, 2], carries=True)
 
 
-def test_a_state_that_is_carried_is_saved_with_the_position():
+def test_a_pass_goes_on_with_a_state_that_was_saved_beside_its_position():
     def new():
         return BlockLoader(Numbers(SHAPES["few are long"]), t_max=10, long="carry", batch_slots=40)
 
-    loader, state, sums = new(), None, []
+    loader, resumed, state, sums = new(), new(), None, []
     for batch in loader:
-        if loader.step == 1:
-            with pytest.raises(InputError, match=r"loader\.carried has been set"):
-                loader.state_dict()
         sums_BT, state = walk(Sum(), batch.inputs_BT, batch.start_BT, state)
         sums.append(sums_BT)
-        loader.carried = state
         if loader.step == 3:
-            saved = loader.state_dict()
-    resumed = new()
-    for broken in (
-        {**saved, "carried": None},
-        {**saved, "rows": saved["rows"] | {"rank": 1}},
-        {**saved, "rows": saved["rows"] | {"ranks": 2, "rows": 2}},
-        loader.sampler.state_dict(3),
-    ):
-        with pytest.raises(InputError, match=r"'rows': 4.*loader\.sampler\.load_state_dict"):
-            resumed.load_state_dict(broken)
-        assert (resumed.step, resumed.carried) == (0, None)
-        resumed.set_epoch(0)  # nothing was loaded
-    resumed.sampler.load_state_dict(loader.sampler.state_dict(3))
-    resumed.load_state_dict(saved)
-    state = resumed.carried
-    next(iter(resumed))
-    resumed.carried = None  # broken off: the pass begins again, with what was loaded
-    steps = iter(resumed)
-    assert next(steps).valid_BT.shape == (4, 10)
-    assert resumed.carried is state
+            saved = loader.state_dict(), state
+    position, state = saved
+    resumed.load_state_dict(position)
     for step, batch in enumerate(resumed, 3):
         sums_BT, state = walk(Sum(), batch.inputs_BT, batch.start_BT, state)
         assert torch.equal(sums_BT, sums[step])
@@ -171,15 +150,3 @@ def test_no_label_of_a_language_model_is_a_token_of_another_row():
         labels += len(at)
     pieces = sum(-(-len(text) // 10) for text in texts)
     assert labels == sum(map(len, texts)) - pieces
-
-
-def test_states_that_are_carried_are_saved_at_the_ends_of_steps_alone():
-    source, options = Numbers(SHAPES["few are long"]), {"long": "carry", "micro_batches": 2}
-    loader = BlockLoader(source, t_max=10, batch_slots=10, **options)
-    for batch in loader:
-        loader.carried = [torch.zeros(1)] * 2
-        if batch.ends_step:
-            loader.state_dict()
-        elif loader.step:
-            with pytest.raises(InputError, match="save after a batch with ends_step"):
-                loader.state_dict()

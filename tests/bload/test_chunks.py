@@ -10,12 +10,12 @@ import pytest
 from bload import (
     BlockLoader,
     BlockSampler,
-    ChunkSampler,
     InputError,
     from_dataset,
     make_plan,
     make_schedule,
 )
+from bload.loading.chunks import Chunks
 from bload.packing.chunks import MIN_APART, permuted, plan_apart
 from bload.packing.packers import PACKERS
 from tests.bload.conftest import NumberedSource, rows_of
@@ -25,7 +25,7 @@ LENGTHS = np.random.default_rng(3).integers(1, 13, 200).astype(np.uint8)
 
 def samplers(ranks=1, lengths=LENGTHS, **options):
     settings = {"packer": "bload", "chunk": 30, "t_max": 12} | options
-    return [ChunkSampler(lengths, rank=r, world_size=ranks, **settings) for r in range(ranks)]
+    return [BlockSampler(lengths, rank=r, world_size=ranks, **settings) for r in range(ranks)]
 
 
 def train(ranks, state=None, steps=10**6, **options):
@@ -96,7 +96,7 @@ def test_every_frame_is_trained_once_in_equal_steps_with_fillers_at_the_end(rank
 def test_a_single_chunk_has_the_steps_of_the_schedule_of_its_plan(even):
     options = {"micro_batches": 2, "batch_slots": 36}
     steps, (sampler, *_) = train(3, chunk=200, even=even, **options)
-    order = sampler._order(0, 0, 200)
+    order = sampler.epochs.order(0, 0)
     plan = make_plan(LENGTHS[order], "bload", 12, chunk=0)
     schedule = make_schedule(plan, 3, 36, micro_batches=2, even=even)
     expected = [
@@ -110,21 +110,11 @@ def test_a_single_chunk_has_the_steps_of_the_schedule_of_its_plan(even):
     assert content(steps) == expected
 
 
-def test_epochs_and_seeds_draw_other_chunks():
-    (sampler,) = samplers()
-    firsts = [{*sampler._order(epoch, 0, 30).tolist()} for epoch in range(3)]
-    firsts.append({*samplers(seed=1)[0]._order(0, 0, 30).tolist()})
-    assert len({*map(frozenset, firsts)}) == 4
-    assert all(len(first) == 30 for first in firsts)
-
-
 @pytest.mark.parametrize("ranks", [1, 4])
 def test_a_position_goes_on_exactly_and_packs_only_from_its_chunk_on(ranks, monkeypatch):
-    packed, pack = [], ChunkSampler._pack
+    packed, pack = [], Chunks.pack
     steps, _ = train(ranks)
-    monkeypatch.setattr(
-        ChunkSampler, "_pack", lambda self, *a: packed.append(a[1]) or pack(self, *a)
-    )
+    monkeypatch.setattr(Chunks, "pack", lambda self, *a: packed.append(a[1]) or pack(self, *a))
     for done in range(len(steps) + 1):
         _, (sampler, *_) = train(ranks, steps=done) if done else (None, samplers(ranks))
         state = sampler.state_dict()
@@ -134,7 +124,7 @@ def test_a_position_goes_on_exactly_and_packs_only_from_its_chunk_on(ranks, monk
         assert sorted({*packed}) == [*range(state["chunk"], 7)][: len(packed)]
         if done == len(steps):
             everyone[0].load_state_dict(state)
-            assert state["chunk"] == 7 == everyone[0].chunks
+            assert state["chunk"] == 7 == everyone[0].epochs.chunks
             assert everyone[0].steps == len(steps)
             everyone[0].set_epoch(1)
             assert everyone[0].steps is None
@@ -155,8 +145,6 @@ def test_a_position_goes_on_with_other_ranks_again_and_again(recwarn):
         samplers(2)[0].load_state_dict(state)
     with pytest.raises(InputError, match=r"chunk was 30 and is 31"):
         samplers(5, chunk=31)[0].load_state_dict(state)
-    with pytest.raises(InputError, match="chunk is 8"):
-        samplers(5)[0].load_state_dict(state | {"chunk": 8})
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -188,11 +176,20 @@ def test_a_loader_of_chunks_resumes_and_knows_its_steps_at_the_end(workers):
     assert rows_of(islice(resumed, 3)) == first  # one that was broken off begins again
 
 
+def test_the_account_of_an_epoch_in_chunks_is_that_of_its_steps(recwarn):
+    before, (first, *_) = train(1, batch_slots=36, steps=5)
+    rest, (sampler, *_) = train(2, first.state_dict(), batch_slots=36, elastic=True)
+    blocks = [block for step in before + rest for batch in step for block in batch]
+    account = sampler.account
+    assert account.blocks == sampler.plan.blocks == sum(block.index >= 0 for block in blocks)
+    assert (account.steps, account.frames) == (len(before + rest), LENGTHS.sum())
+    assert account.processed == 12 * len(blocks)
+    assert (
+        0 < sampler.share_done(5) < sampler.share_done(6) < sampler.share_done(account.steps) == 1
+    )
+
+
 def test_what_needs_a_whole_epoch_is_refused():
-    loader = BlockLoader(NumberedSource(LENGTHS), chunk=30)
-    for name in ("plan", "account", "most_segments"):
-        with pytest.raises(InputError, match="with chunk"):
-            getattr(loader, name)
     for options, name in (
         ({"balance": "counts"}, "balance=counts"),
         ({"block_sizes": 2}, "block_sizes"),
@@ -203,8 +200,6 @@ def test_what_needs_a_whole_epoch_is_refused():
     ):
         with pytest.raises(InputError, match=f"chunk .*{name}"):
             samplers(**options)
-    with pytest.raises(InputError, match="ChunkSampler"):
-        BlockSampler(LENGTHS, chunk=30)
 
 
 def test_wrong_values_are_refused_before_a_chunk_is_packed():

@@ -12,7 +12,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.nn.functional import cross_entropy
 
-from bload import BlockLoader, InputError, from_dataset, mean_loss, unpack
+from bload import BlockLoader, from_dataset, mean_loss
 from tests.several_ranks import start_ranks
 
 pytest.importorskip("torch", minversion="2.11")  # 2.6 shards on GPUs alone
@@ -119,32 +119,3 @@ def test_each_gradient_is_that_of_the_sequences_alone(
         for rank in everywhere:
             for name, gradient in rank[step][1].items():
                 np.testing.assert_allclose(gradient, wanted[name], rtol=1e-10, atol=1e-14)
-
-
-def other_groups(ranks):
-    """Each sentence about a group that is not the loader's."""
-    shape = ranks.world_size // 2, 2
-    mesh = init_device_mesh("cpu", shape, mesh_dim_names=("dp", "tp"))
-    loader = BlockLoader(source(), t_max=9, process_group=mesh["dp"].get_group())
-    batch = next(iter(loader))
-    calls = (
-        lambda: mean_loss(torch.ones(()), batch, 1, mesh["tp"].get_group()),
-        lambda: unpack(batch.inputs_BT, batch, True, mesh["tp"].get_group()),
-        lambda: BlockLoader(source(), process_group=mesh["dp"]),
-    )
-    sentences = []
-    for call in calls:
-        with pytest.raises(InputError) as error:
-            call()
-        sentences.append(str(error.value))
-    return sentences
-
-
-@pytest.mark.dist
-def test_another_dimension_of_the_mesh_is_noticed_also_if_it_is_as_large(ranks):
-    for count, gather, mesh in ranks.run(other_groups):
-        assert count == gather
-        assert (
-            "other ranks" if ranks.world_size == 4 else "1 ranks but the process group has 2"
-        ) in count
-        assert mesh == "process_group is a DeviceMesh; give its group, mesh.get_group()"

@@ -12,6 +12,7 @@ from bload import (
     BlockLoader,
     BlockSampler,
     InputError,
+    StreamBlocks,
     StreamLoader,
     action_genome_lengths,
     make_plan,
@@ -129,7 +130,7 @@ def test_a_loader_follows_its_own_settings_and_no_global_seed(loader, small_leng
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_pass_leaves_the_random_state_of_training_alone(workers, loader):
-    streams = StreamLoader(range(1, 4), 4, decode=torch.ones, num_workers=workers)
+    streams = StreamLoader(StreamBlocks(range(1, 4), 4, decode=torch.ones), num_workers=workers)
     before = torch.get_rng_state()  # what dropout draws, also after a resume
     for batches in (loader(num_workers=workers), streams):
         assert len([*batches])

@@ -103,7 +103,7 @@ def test_datasets_of_hugging_face_are_read_whole_and_as_streams(wheel, tmp_path)
 import torch
 from datasets import Dataset
 from datasets.distributed import split_dataset_by_node
-from bload import BlockLoader, InputError, StreamLoader, from_dataset
+from bload import BlockLoader, InputError, StreamBlocks, StreamLoader, from_dataset
 
 items = {"input_ids": [[5, 6, 7], [8], [9, 10]], "labels": [[0, 1, 0], [1], [1, 1]]}
 for shape in (None, "torch", "numpy"):
@@ -123,17 +123,17 @@ def read(streams, **options):
     found = []
     for rank, one in enumerate(streams):
         options |= {"rank": rank, "world_size": len(streams)}
-        for batch in StreamLoader(one, 8, decode=lambda row: torch.tensor([row["x"]]), **options):
+        blocks = StreamBlocks(one, 8, decode=lambda row: torch.tensor([row["x"]]), **options)
+        for batch in StreamLoader(blocks):
             found += batch.inputs_BT[batch.start_BT].tolist()
     return sorted(found)
 
 
 assert read([stream]) == read(halves, sharded=True) == [float(i) for i in range(40)]
-for streams, options in (([stream] * 2, {"sharded": True}), (halves, {"sharded": False})):
-    try:
-        assert not read(streams, **options)
-    except InputError as error:
-        assert "give" in str(error)
+try:
+    assert not read([stream] * 2)
+except InputError as error:
+    assert "sharded=True" in str(error)
 print("as given")
 """
     assert environment.run("-c", script, cwd=tmp_path) == "as given\n"

@@ -2,7 +2,6 @@
 
 import weakref
 from itertools import islice
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -54,13 +53,6 @@ def test_a_pass_after_a_finished_one_is_the_next_epoch_and_after_a_broken_one_th
     assert sequences_of(loader) == epochs[3]
 
 
-def test_an_epoch_of_one_step_is_a_pass_as_soon_as_its_batch_is_there():
-    loader = loader_of(batch_slots=10**4)
-    next(iter(loader))
-    next(iter(loader))
-    assert loader.epoch == 1
-
-
 @pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize("through", ["loader", "sampler"])
 def test_another_epoch_ends_an_iteration_and_the_same_one_does_not(workers, through):
@@ -97,19 +89,6 @@ def test_a_sampler_under_another_loader_needs_set_epoch_and_ends_its_iterations_
         next(batches)
 
 
-def test_a_position_beyond_the_end_is_refused_and_the_end_itself_is_not():
-    loader = loader_of()
-    state = loader.state_dict()
-    loader.load_state_dict(state | {"step": loader.steps})
-    loader = loader_of()
-    with pytest.raises(InputError, match=f"step 100 of epoch 0, which has {loader.steps} steps"):
-        loader.load_state_dict(state | {"step": 100})
-    edited = {**state, "plan": state["plan"] | {"blocks per step": "1"}}
-    with pytest.raises(InputError, match="blocks per step was '1' and is 1; restore"):
-        loader.load_state_dict(edited)
-    loader.set_epoch(5)  # nothing was loaded
-
-
 class Augmented:
     """Frames that depend on the sequence and the epoch."""
 
@@ -130,18 +109,6 @@ class Wrapped(Dataset):
 class Passing(Wrapped):
     def __getitems__(self, blocks):
         return self.data.__getitems__(blocks)
-
-
-def test_a_look_at_a_batch_after_loading_does_not_lose_the_position():
-    loader, whole = loader_of(), epochs_of(1)[0]
-    list(islice(loader, 2))
-    state = loader.state_dict()
-    resumed = loader_of()
-    resumed.load_state_dict(state)
-    next(iter(resumed))
-    resumed.set_epoch(resumed.epoch)
-    assert sequences_of(resumed) == whole[2:]
-    assert resumed.step == len(whole)
 
 
 @pytest.mark.parametrize("workers", [0, 1])
@@ -174,25 +141,10 @@ def test_a_batch_knows_its_step_if_the_data_set_takes_batches_whole(kind):
             assert loss == batch.valid_BT.sum() * 2 / batch.frames_in_step
             assert batch.ends_step
             continue
-        for ask in (
-            lambda batch: batch.frames_in_step,
-            lambda batch: batch.batches_in_step,
-            lambda batch: batch.ends_step,
-            lambda batch: mean_loss(batch.inputs_BT.sum(), batch),
-            lambda batch: mean_loss(batch.inputs_BT.sum(), batch, 3),
-        ):
-            with pytest.raises(InputError, match=r"define __getitems__\(blocks\)"):
-                ask(batch)
+        with pytest.raises(InputError, match=r"define __getitems__\(blocks\)"):
+            mean_loss(batch.inputs_BT.sum(), batch)
     with pytest.raises(InputError, match="__getitems__"):
         BlockDataset(Augmented())[next(iter(sampler))[0]]
-    memory = torch.zeros(30, 1)
-    reused = SimpleNamespace(lengths=LENGTHS, read=lambda s, _, n: memory[:n].fill_(s))
-    for batch in DataLoader(
-        Wrapped(BlockDataset(reused)),
-        batch_sampler=BlockSampler(LENGTHS, batch_slots=60),
-        collate_fn=collate_blocks,
-    ):
-        assert torch.equal(batch.inputs_BT[..., 0], batch.sequence_BT.clamp(0).float())
 
 
 def test_the_plan_of_an_epoch_is_freed_before_the_next_is_made(monkeypatch):
@@ -204,7 +156,7 @@ def test_the_plan_of_an_epoch_is_freed_before_the_next_is_made(monkeypatch):
         is_freed.append(plan() is None)
         return make_plan(*arguments, **options)
 
-    monkeypatch.setattr("bload.loading.sampler.make_plan", note)
+    monkeypatch.setattr("bload.loading.epochs.make_plan", note)
     sampler.set_epoch(1)
     assert sampler.plan.blocks
     assert is_freed == [True]

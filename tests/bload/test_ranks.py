@@ -200,10 +200,6 @@ def refused(ranks, kind):
     if kind == "outside":
         options = {"process_group": dist.new_group([0])}
     sequences = [torch.zeros(n, 2) for n in lengths]
-    if kind == "dtype" and ranks.rank:
-        sequences = [frames.double() for frames in sequences]
-    if kind == "targets" and ranks.rank:
-        sequences = [(frames, [*frames]) for frames in sequences]
     try:
         loader = BlockLoader(from_dataset(sequences, lengths), **{"t_max": 10} | options)
         if kind == "step" and ranks.rank == 0:
@@ -223,13 +219,10 @@ def test_ranks_that_disagree_all_end_with_the_same_sentence(ranks):
         last = ranks.world_size - 1
         for kind, words in (
             ("lengths", ("frames is 33 on rank 0", f"34 on rank {last}")),
-            ("dtype", ("frames float32 (2,)", "frames float64 (2,)", "on rank 1")),
-            ("targets", ("targets nothing on rank 0", "targets objects on rank 1")),
             ("seed", ("seed is 0 on rank 0", "1 on rank 1")),
             ("epoch", ("epoch is 1 on rank 0", "2 on rank 1")),
             ("step", ("step is 1 on rank 0", "0 on rank 1")),
             ({"balance": ("none", "pairs")}, ("balance is none on rank 0", "pairs on rank 1")),
-            ({"balance": ("pairs", "none")}, ("balance is pairs on rank 0", "none on rank 1")),
             ({"even": (True, False)}, ("even is True on rank 0", "False on rank 1")),
             (
                 {"batch_slots": (20, 10), "micro_batches": (1, 2)},

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from bload import BlockSampler, Cost, InputError
+from bload import BlockSampler, InputError
 
 LENGTHS = np.random.default_rng(1).integers(1, 13, 40)
 
@@ -48,24 +48,6 @@ def test_a_deal_that_depends_on_the_ranks_keeps_their_number():
             two.load_state_dict(one.state_dict(1))
 
 
-@pytest.mark.parametrize(
-    ("options", "note"),
-    [
-        ({}, ""),
-        (
-            {"balance": "pairs"},
-            "every block costs the same, so balance=pairs has nothing to balance",
-        ),
-        ({"balance": "pairs", "cost": Cost(pair=1)}, ""),
-        ({"balance": "counts", "block_sizes": [6, 12]}, "every batch costs the same, so balance="),
-        ({"balance": "counts", "block_sizes": [6, 12], "cost": Cost(walk=1)}, ""),
-    ],
-)
-def test_a_loader_says_where_there_is_nothing_to_balance(options, note):
-    found = BlockSampler(LENGTHS, "bload", batch_slots=12, t_max=12, **options).note
-    assert found.startswith(note) if note else not found
-
-
 def test_settings_in_numpys_numbers_make_a_position_of_plain_values():
     one, levels = np.int64(1), np.array([0.5, 0.9])
     settings = {"lengths": LENGTHS, "packer": "ragged", "balance": "queue"}
@@ -90,18 +72,15 @@ def test_settings_in_numpys_numbers_make_a_position_of_plain_values():
 def test_what_is_no_position_is_refused():
     sampler = BlockSampler(lengths=LENGTHS, packer="bload", batch_slots=26)
     state = sampler.state_dict(1)
-    for broken in (
-        *("text", [1], {}, {"epoch": 0, "step": 1, "model": state}),
-        *(state | {"plan": "text"}, state | {"epoch": "0"}, state | {"epoch": 0.5}),
-        *(state | {"step": -3}, state | {"step": float("nan")}, state | {"epoch": True}),
-    ):
+    earlier = {key: value for key, value in state.items() if key != "chunk"}
+    for broken in ("text", {}, earlier, state | {"plan": "text"}, state | {"epoch": 0.5}):
         with pytest.raises(InputError, match="no state_dict"):
             sampler.load_state_dict(broken)
 
 
 def test_a_batch_holds_at_least_one_block():
     one, less = (BlockSampler(LENGTHS, "bload", t_max=12, batch_slots=frames) for frames in (12, 5))
-    assert less.blocks_per_batch == one.blocks_per_batch == 1
+    assert less.epochs.blocks_per_batch == one.epochs.blocks_per_batch == 1
     assert less.steps == one.steps
 
 

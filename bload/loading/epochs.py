@@ -1,0 +1,288 @@
+"""What an epoch is: its plan and its schedule follow from lengths, options, seed and number.
+
+Epochs + number of the epoch -> Plan -> Schedule -> batches of each rank
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple, replace
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bload.batch.step import Step, StepList
+from bload.errors import check_whole, plural
+from bload.lengths import keep_lengths
+from bload.packing.block_sizes import resolve_block_sizes
+from bload.packing.cost import Cost
+from bload.packing.packers import find_packer, make_plan, natural_t_max
+from bload.packing.pieces import check_fit
+from bload.packing.plan import Plan, filler_block, round_up
+from bload.schedule.balance import Last, make_schedule
+from bload.schedule.schedule import COST_PER_SLOT, EpochAccount, Schedule
+
+
+class Place(NamedTuple):
+    """Position of a sampler: the whole of its state."""
+
+    epoch: int = 0
+    step: int = 0
+    """Steps of the epoch that are done."""
+    first_step: int = 0
+    """Step from which on steps have the present size; earlier ones had another (`elastic`)."""
+    first_block: int = 0
+    """Block with which `first_step` begins, in its chunk."""
+    chunk: int = 0
+    """Chunk with which `first_step` begins; 0 if a whole epoch is planned."""
+
+
+class Epochs:
+    """All epochs of one data set under one set of options; it keeps the plan of one of them.
+
+    Args:
+        lengths: frames of every sequence, ``(sequences,)``.
+        packer: a key of `bload.PACKERS`.
+        world_size: number of ranks.
+        batch_slots: slots in a batch, rounded down to ``batch_slots // t_max`` whole blocks, at
+            least one. None takes one block.
+        t_max: slots in a block; None takes the packer's default, see `natural_t_max`.
+        seed: random seed; the only source of randomness, together with the epoch.
+        last: ``fill`` completes the last step with empty blocks, ``drop`` leaves it out.
+        names: names of the sequences, for error messages; ranks must have the same.
+        block_sizes: block sizes, `t_max` the largest, or the number of sizes to choose.
+        micro_batches: batches per rank and optimiser step, for gradient accumulation.
+        even: give all ranks the same number of batches in a step by adding fillers.
+            `mean_loss` with a count, and models that communicate in the forward pass, need this.
+        balance: a key of `BALANCES`: how blocks are assigned to steps and ranks.
+        cost: cost of a block, for `balance`.
+        balance_options: options of `balance`, such as ``{"steps": 16}`` for ``window``.
+        multiple_of: every segment takes a multiple of so many slots, for context parallelism, FP8,
+            or encoders that subsample time: padding follows its frames, inside the row. `t_max` has
+            to be a multiple too; its default is rounded up. It cannot cut long sequences.
+        options: the packer's own, such as ``long="split"``, which clears the state at every cut.
+
+    Raises:
+        InputError: invalid lengths or options.
+    """
+
+    def __init__(
+        self,
+        lengths: ArrayLike,
+        packer: str,
+        *,
+        world_size: int = 1,
+        batch_slots: int | None = None,
+        t_max: int | None = None,
+        seed: int = 0,
+        last: Last = "fill",
+        names: Sequence[str] | None = None,
+        block_sizes: int | Sequence[int] = 1,
+        micro_batches: int = 1,
+        even: bool = True,
+        balance: str = "none",
+        cost: Cost = COST_PER_SLOT,
+        balance_options: Mapping[str, Any] | None = None,
+        multiple_of: int = 1,
+        **options: Any,
+    ) -> None:
+        self.names = None if names is None else [*names]  # pandas would look for labels
+        self.lengths, self.frames, self._lengths_digest = keep_lengths(lengths, self.names)
+        self._names_digest = self.names and sha256(repr(self.names).encode()).hexdigest()[:16]
+        self.packer, self.options, self.seed, self.last = packer, options, seed, last
+        self.world_size, self.even = world_size, even
+        self.multiple_of = check_whole("multiple_of", multiple_of, 1)
+        natural = natural_t_max(self.lengths, packer, self.multiple_of)
+        self.t_max = check_whole("t_max", natural if t_max is None else t_max, 1)
+        long = {**find_packer(packer).options, **options}.get("long")
+        name = self.names.__getitem__ if self.names else str
+        check_fit(self.lengths, self.t_max, long, name, multiple_of=self.multiple_of)
+        self.batch_slots = max(self.t_max, check_whole("batch_slots", batch_slots or 0, 0))
+        if "batch_slots" in find_packer(packer).options:
+            self.options["batch_slots"] = self.batch_slots
+        self.micro_batches = check_whole("micro_batches", micro_batches, 1)
+        self.balance, self.cost, self.balance_options = balance, cost, dict(balance_options or {})
+        self.block_sizes: tuple[int, ...] = ()
+        if type(block_sizes) is not int or block_sizes != 1:
+            arguments = self.make_plan(0), self.t_max, self.batch_slots, cost
+            sizes = np.array(resolve_block_sizes(block_sizes, *arguments), dtype=np.int64)
+            self.block_sizes = tuple(sorted({*round_up(sizes, self.multiple_of).tolist()}))
+        self._plan: Plan | None = None
+        self._schedule: Schedule | None = None
+        self._epoch = self._first_block = 0
+        """Epoch of the plan, and block at which the schedule begins."""
+        self.check()
+
+    def check(self) -> None:
+        """Build a schedule, so that invalid options fail now, not at step 0."""
+        self.schedule(Place())
+
+    @property
+    def blocks_per_batch(self) -> int:
+        """Blocks of the largest size in a batch."""
+        return self.batch_slots // self.t_max
+
+    @property
+    def blocks_per_step(self) -> int:
+        """Blocks of `t_max` slots in a step, over all ranks."""
+        return self.world_size * self.micro_batches * self.blocks_per_batch
+
+    def obstacle(self, in_chunks: bool = False) -> str:
+        """Return the option for which steps cannot begin at any block of an epoch, or "".
+
+        Args:
+            in_chunks: blocks of a chunk are also packed without knowing the others.
+        """
+        pack = find_packer(self.packer)
+        options = {
+            "long=carry": self.options.get("long") == "carry",
+            f"packer={self.packer}": pack.makes_batches or (in_chunks and pack.cuts_clips),
+            f"balance={self.balance}": self.balance in ("window", "queue")
+            or (in_chunks and self.balance != "none"),
+            "last=drop": self.last == "drop",
+            "block_sizes": bool(self.block_sizes),
+        }
+        return next((option for option, is_set in options.items() if is_set), "")
+
+    def make_plan(self, epoch: int) -> Plan:
+        """Make the plan of an epoch anew."""
+        arguments = self.lengths, self.packer, self.t_max, self.seed, epoch
+        shared: dict[str, Any] = {"multiple_of": self.multiple_of, **self.options}
+        return make_plan(*arguments, block_sizes=self.block_sizes, **shared)
+
+    def plan(self, epoch: int) -> Plan:
+        """Return the plan of an epoch, the same on every rank."""
+        if self._plan is None or self._epoch != epoch:
+            self._plan = self._schedule = None  # freed before the new ones are made
+            self._plan, self._epoch = self.make_plan(epoch), epoch
+        return self._plan
+
+    def first_block(self, place: Place) -> int:
+        """Return the block of the whole epoch with which ``place.first_step`` begins."""
+        return place.first_block
+
+    def schedule(self, place: Place) -> Schedule:
+        """Return the schedule of an epoch from ``place.first_step`` on, the same on every rank."""
+        plan, first_block = self.plan(place.epoch), self.first_block(place)
+        if self._schedule is None or self._first_block != first_block:
+            self._schedule = make_schedule(
+                plan,
+                self.world_size,
+                self.batch_slots,
+                micro_batches=self.micro_batches,
+                balance=self.balance,
+                cost=self.cost,
+                last=self.last,
+                even=self.even,
+                rng=np.random.default_rng([self.seed, place.epoch, 1]),
+                first_block=first_block,
+                **self.balance_options,
+            )
+            self._first_block = first_block
+        return self._schedule
+
+    def steps(self, place: Place) -> int | None:
+        """Return the steps of an epoch, the same on every rank; None if not known yet."""
+        return self.steps_estimate(place)
+
+    def steps_estimate(self, place: Place) -> int:
+        """Return `steps`, or an estimate where they are not known yet."""
+        return place.first_step + self.schedule(place).steps
+
+    def account(self, place: Place) -> EpochAccount:
+        """Return the cost of an epoch over all ranks, with the steps before `first_step`."""
+        plan, schedule, blocks = (
+            self.plan(place.epoch),
+            self.schedule(place),
+            self.first_block(place),
+        )
+        frames, slots = int(plan.block_frames[:blocks].sum()), blocks * plan.t_max
+        account = schedule.account
+        return replace(
+            account,
+            steps=place.first_step + account.steps,
+            blocks=account.blocks + blocks,
+            padding=account.padding + slots - frames,
+            deleted=account.deleted - frames,
+            frames=account.frames + frames,
+            processed=account.processed + slots,
+        )
+
+    def batches(self, place: Place, rank: int) -> Iterator[StepList]:
+        """Yield the blocks of each batch of a rank from ``place.step`` on."""
+        schedule = self.schedule(place)
+        for step in range(place.step - place.first_step, schedule.steps):
+            micro_batches = schedule.micro_batches(step, rank)
+            frames, count = schedule.frames_in_step(step), len(micro_batches)
+            for micro_batch in micro_batches:
+                ends = micro_batch == micro_batches[-1]
+                slots, blocks = int(schedule.slots[micro_batch]), schedule.blocks(micro_batch)
+                yield StepList(
+                    (schedule.plan.block(b) if b >= 0 else filler_block(slots) for b in blocks),
+                    Step(place.epoch, frames, count, ends, self.world_size, self.even),
+                )
+
+    def normalise(self, place: Place) -> Place:
+        """Return the place as it is saved."""
+        return place
+
+    def resize(self, place: Place, before: int) -> Place:
+        """Return a place from which steps go on with another size than `before` blocks."""
+        if place.step == place.first_step:
+            return place
+        block = place.first_block + (place.step - place.first_step) * before
+        block = min(block, self.plan(place.epoch).blocks)
+        return place._replace(first_step=place.step, first_block=block)
+
+    def describe(self, place: Place) -> str:
+        """Return what an epoch is, in a line."""
+        account, plan = self.account(place), self.plan(place.epoch)
+        count, unit, size = self.micro_batches * self.blocks_per_batch, "blocks", ""
+        if not plan.has_one_size:
+            count, unit, size = self.micro_batches, "batches", "up to "
+        trained = np.count_nonzero(np.bincount(plan.sequence)) / max(account.steps, 1)
+        longest = len(self.lengths) * int(self.lengths.max())  # slots if padded to it
+        deleted = f"{account.deleted:,} frames deleted, " if account.deleted else ""
+        per_rank = f" x {count} {unit}" if count > 1 else ""
+        return (
+            f"{plural(account.blocks, 'block')} of {size}{plan.t_max:,}, "
+            f"{100 * account.padding / (account.frames + account.padding):.2f} % padding, {deleted}"
+            f"{plural(account.steps, 'step')} x {plural(self.world_size, 'rank')}{per_rank}, "
+            f"{trained:.1f} sequences a step, {longest / account.processed:.1f}x fewer slots than "
+            f"padding"
+        )
+
+    def definition(self) -> dict[str, Any]:
+        """Return the settings that determine the blocks of a step, except those without effect."""
+        sizes, is_balanced = self.block_sizes, self.balance != "none"
+        pack, batches_per_step = find_packer(self.packer), self.world_size * self.micro_batches
+        settings = {
+            "packer": self.packer,
+            "t_max": self.t_max,
+            "options": {k: value for k, value in self.options.items() if value != pack.options[k]},
+            "seed": self.seed,
+            "last": self.last,
+            "blocks per step": self.blocks_per_step,
+            "multiple_of": self.multiple_of if self.multiple_of > 1 else None,
+            "block_sizes": [*sizes] if sizes else None,
+            "batch_slots": self.batch_slots if sizes else None,
+            "batches per step": batches_per_step if pack.makes_batches else None,
+            "ranks": self.world_size if self.balance == "queue" else None,
+            "balance": self.balance if is_balanced else None,
+            "cost": [*astuple(self.cost)] if is_balanced else None,
+            "balance_options": self.balance_options if is_balanced else None,
+            "sequences": len(self.lengths),
+            "frames": self.frames,
+            "names digest": self._names_digest,
+            "lengths digest": self._lengths_digest,
+        }
+        return {k: as_json_types(value) for k, value in settings.items() if value is not None}
+
+
+def as_json_types(value: Any) -> Any:
+    """Convert settings to the types that JSON returns: Python numbers, and lists for tuples."""
+    if isinstance(value, dict):
+        return {key: as_json_types(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_json_types(part) for part in value]
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
