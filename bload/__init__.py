@@ -10,25 +10,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from bload.errors import InputError
-from bload.lengths import action_genome_lengths, read_lengths
-from bload.packing.bounds import lower_bound
+from bload.lengths import action_genome_lengths
 from bload.packing.cost import Cost, fit_cost
-from bload.packing.packers import PACKERS, Packer, find_packer, make_plan, natural_t_max
+from bload.packing.packers import PACKERS, Packer, make_plan
 from bload.packing.pieces import Long, whole_pieces
-from bload.packing.plan import Block, Plan, plan_from_blocks
-from bload.schedule.balance import BALANCES, make_schedule
-from bload.schedule.schedule import EpochAccount, Schedule
-from bload.show.draw import draw_plans
-from bload.show.table import padding_table, table_rows
+from bload.packing.plan import Block, Plan
 
 if TYPE_CHECKING:
-    from bload.batch.batch import Batch, BlockSample, collate_blocks
+    from bload.batch.batch import Batch, collate_blocks
     from bload.batch.check import check_boundaries
     from bload.batch.forms import FORMS, find_form
     from bload.batch.losses import mean_loss
-    from bload.batch.step import Step, StepList
-    from bload.batch.unpack import Output, unpack
-    from bload.batch.walk import RecurrentPart, reset_state, walk
+    from bload.batch.step import Step
+    from bload.batch.unpack import unpack
+    from bload.batch.walk import walk
     from bload.batch.walk_order import WalkOrder
     from bload.loading.dataset import BlockDataset, SequenceSource
     from bload.loading.epochs import Epochs
@@ -37,71 +32,51 @@ if TYPE_CHECKING:
     from bload.loading.sampler import BlockSampler
     from bload.loading.stream import StreamBlocks
     from bload.loading.stream_loader import StreamLoader
-    from bload.spread import Spread, exchange, spread_rows, transfers
+    from bload.spread import spread_rows
 
 __version__ = "1.0.0"
 
 __all__ = [
-    "BALANCES",
     "FORMS",
     "PACKERS",
     "Batch",
     "Block",
     "BlockDataset",
     "BlockLoader",
-    "BlockSample",
     "BlockSampler",
     "Cost",
-    "EpochAccount",
     "Epochs",
     "InputError",
     "Long",
-    "Output",
     "Packer",
     "Plan",
-    "RecurrentPart",
-    "Schedule",
     "SequenceSource",
-    "Spread",
     "Step",
-    "StepList",
     "StreamBlocks",
     "StreamLoader",
     "WalkOrder",
     "action_genome_lengths",
     "check_boundaries",
     "collate_blocks",
-    "draw_plans",
-    "exchange",
     "find_form",
-    "find_packer",
     "fit_cost",
     "from_dataset",
-    "lower_bound",
     "make_plan",
-    "make_schedule",
     "mean_loss",
-    "natural_t_max",
-    "padding_table",
-    "plan_from_blocks",
-    "read_lengths",
-    "reset_state",
     "spread_rows",
-    "table_rows",
-    "transfers",
     "unpack",
     "walk",
     "whole_pieces",
 ]
 
 _WITH_TORCH = {
-    "batch.batch": ("Batch", "BlockSample", "collate_blocks"),
+    "batch.batch": ("Batch", "collate_blocks"),
     "batch.check": ("check_boundaries",),
     "batch.forms": ("FORMS", "find_form"),
     "batch.losses": ("mean_loss",),
-    "batch.step": ("Step", "StepList"),
-    "batch.unpack": ("Output", "unpack"),
-    "batch.walk": ("RecurrentPart", "reset_state", "walk"),
+    "batch.step": ("Step",),
+    "batch.unpack": ("unpack",),
+    "batch.walk": ("walk",),
     "batch.walk_order": ("WalkOrder",),
     "loading.dataset": ("BlockDataset", "SequenceSource"),
     "loading.epochs": ("Epochs",),
@@ -110,7 +85,7 @@ _WITH_TORCH = {
     "loading.sampler": ("BlockSampler",),
     "loading.stream": ("StreamBlocks",),
     "loading.stream_loader": ("StreamLoader",),
-    "spread": ("Spread", "exchange", "spread_rows", "transfers"),
+    "spread": ("spread_rows",),
 }
 """Names in modules that need torch, which takes seconds to import; plans and tables do not."""
 _MODULES = {name: f"bload.{module}" for module, names in _WITH_TORCH.items() for name in names}

@@ -1,14 +1,12 @@
 """Lengths of sequences: checked, of Action Genome, or in a file."""
 
 import csv
-import gzip
 import hashlib
-import io
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,17 +17,6 @@ CHECKED_AT_A_TIME = 2**20
 """Lengths that are checked and hashed at a time."""
 ENCODING = "utf-8-sig"  # reads UTF-8 with or without a byte order mark
 LENGTH_COLUMNS = ("length", "lengths", "frames", "num_frames", "n_frames")
-
-
-class LengthsFile(NamedTuple):
-    """Contents of a file of lengths."""
-
-    lengths: Any
-    """Values as found in the file; int64 ``(sequences,)`` after the check."""
-    names: list[str] | None = None
-    """Name of each sequence in messages: its key, or its line in the file."""
-    column: str | None = None
-    """Title of the column with the lengths."""
 
 
 def check_lengths(lengths: ArrayLike, names: Sequence[str] | None = None) -> np.ndarray:
@@ -86,93 +73,52 @@ def action_genome_lengths(split: str = "train") -> np.ndarray:
     return np.repeat(np.fromiter(counts, np.int64), np.fromiter(counts.values(), np.int64))
 
 
-def read_lengths(path: str | Path) -> np.ndarray:
-    """Read one length per sequence from a file, int64 ``(sequences,)``.
+def read_lengths(path: str | Path) -> tuple[np.ndarray, list[str] | None]:
+    """Read one length per sequence, int64 ``(sequences,)``, and the name of each in messages.
 
     The suffix gives the format: ``.npy`` (1-d array); ``.json`` (a list, or an object name ->
-    length); ``.csv``, ``.tsv`` and ``.parquet``, which needs pyarrow (a column named length,
-    lengths, frames, num_frames or n_frames, or a single column); anything else is text with one
-    number per line and comments after ``#``. Any of them may be compressed, as in ``.csv.gz``.
+    length); ``.csv`` and ``.tsv`` (a column named length, lengths, frames, num_frames or n_frames,
+    or a single column); anything else is text with one number per line and comments after ``#``.
 
     Raises:
         InputError: the file is missing, is not in its format, or holds a length below 1.
     """
-    lengths: np.ndarray = read_file(Path(path)).lengths
-    return lengths
-
-
-def read_file(path: Path) -> LengthsFile:
-    """Read lengths as `read_lengths` does, together with their names and column in the file."""
-    if not path.is_file():
-        raise InputError(f"there is no file {path}; give csv, tsv, parquet, json, npy or txt")
-    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
-    read = READERS.get(suffixes[-1] if suffixes else "", _from_text)
+    path = Path(path)
+    lengths: Any
+    names: list[str] | None = None
     try:
-        content = path.read_bytes()
-        data = read(gzip.decompress(content) if path.suffix.lower() == ".gz" else content)
-        return data._replace(lengths=check_lengths(data.lengths, data.names))
+        if path.suffix.lower() == ".npy":
+            lengths = np.load(path, allow_pickle=False)
+        elif path.suffix.lower() == ".json":
+            lengths = json.loads(path.read_text(ENCODING))
+            if isinstance(lengths, dict):
+                lengths, names = [*lengths.values()], [*lengths]
+        else:
+            lines = path.read_text(ENCODING).splitlines()
+            if path.suffix.lower() not in (".csv", ".tsv"):
+                lines = [line.split("#")[0].strip() for line in lines]
+            lengths, names = _read_column(lines)
+        return check_lengths(lengths, names), names
     except (OSError, EOFError, ValueError, csv.Error) as error:
         raise InputError(f"cannot read lengths from {path}: {error}") from error
 
 
-def _from_npy(content: bytes) -> LengthsFile:
-    return LengthsFile(np.load(io.BytesIO(content), allow_pickle=False))
-
-
-def _from_parquet(content: bytes) -> LengthsFile:
-    try:
-        from pyarrow.parquet import ParquetFile
-    except ImportError as error:
-        raise InputError("reading parquet needs pyarrow; run pip install pyarrow") from error
-    table = ParquetFile(io.BytesIO(content))
-    titles = table.schema_arrow.names
-    title = titles[_find_column(titles)]
-    return LengthsFile(table.read([title]).column(0).to_numpy(), column=title)
-
-
-def _from_json(content: bytes) -> LengthsFile:
-    data = json.loads(content.decode(ENCODING))
-    return LengthsFile([*data.values()], [*data]) if isinstance(data, dict) else LengthsFile(data)
-
-
-def _from_text(content: bytes) -> LengthsFile:
-    lines = content.decode(ENCODING).splitlines()
-    return _from_lines([line.split("#")[0].strip() for line in lines])
-
-
-def _from_csv(content: bytes) -> LengthsFile:
-    return _from_lines(content.decode(ENCODING).splitlines())
-
-
-def _from_lines(lines: list[str]) -> LengthsFile:
-    """Read the column of the lengths; a single column may have no title."""
+def _read_column(lines: list[str]) -> tuple[list[float], list[str]]:
+    """Read the column of the lengths, and the line of each; a single column may have no title."""
     reader = csv.reader(lines, delimiter=max(",;\t", key="".join(lines[:1]).count))
     rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if row]
-    titles = rows[0][1] if rows else []
-    column, title = 0, None
+    titles = [title.lower() for title in rows[0][1]] if rows else []
+    column = 0
     if len(titles) > 1 or (titles and titles[0][:1].isalpha()):
-        column = _find_column(titles)
-        title = titles[column]
+        known = [titles.index(name) for name in LENGTH_COLUMNS if name in titles]
+        if len(titles) > 1 and not known:
+            raise InputError(f"the columns are {', '.join(titles)}; name one of them 'length'")
+        column = known[0] if known else 0
         rows = rows[1:]
     values = []
     for line, row in rows:
         try:
             values.append(float(row[column]))
         except (ValueError, IndexError):
-            raise ValueError(f"line {line} has {row!r}; give a length there") from None
-    return LengthsFile(values, [f"on line {line}" for line, _ in rows], title)
-
-
-def _find_column(titles: Sequence[str]) -> int:
-    """Return the column with the lengths."""
-    lower = [title.lower() for title in titles]
-    for name in LENGTH_COLUMNS:
-        if name in lower:
-            return lower.index(name)
-    if len(titles) != 1:
-        raise InputError(f"the columns are {', '.join(titles)}; name one of them 'length'")
-    return 0
-
-
-READERS: dict[str, Callable[[bytes], LengthsFile]] = {".npy": _from_npy, ".json": _from_json}
-READERS |= {".parquet": _from_parquet, ".csv": _from_csv, ".tsv": _from_csv}
+            raise InputError(f"line {line} has {row!r}; give a length there") from None
+    return values, [f"on line {line}" for line, _ in rows]

@@ -20,8 +20,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from bload import Cost, Plan, Schedule, action_genome_lengths, make_plan, make_schedule
-from bload.schedule.balance import BALANCES
+from bload import Cost, Plan, action_genome_lengths, make_plan
+from bload.schedule.balance import BALANCES, make_schedule
+from bload.schedule.schedule import Schedule
 from experiments import study
 from experiments.interleaved import on_ranks, sweep_jobs, take_turns
 from experiments.intervals import student

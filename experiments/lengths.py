@@ -17,7 +17,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from bload import PACKERS, action_genome_lengths, make_plan, make_schedule, read_lengths
+from bload import PACKERS, action_genome_lengths, make_plan
+from bload.lengths import read_lengths
+from bload.schedule.balance import make_schedule
 from bload.show.draw import INK
 from bload.show.table import sized_plan
 from experiments import study
@@ -89,7 +91,7 @@ def count(kind: str, draws: Sequence[np.ndarray], ranks: int = RANKS) -> pd.Data
         for loader in (*PACKERS, DOUBLE):
             size = 2 * longest if loader == DOUBLE else longest
             packer = "bload_exact" if loader == DOUBLE else loader
-            plan = sized_plan(lengths, packer, size, None, "error", seed, 0, size)
+            plan = sized_plan(lengths, packer, size, "error", seed, 0, size)
             schedule = make_schedule(plan, ranks, size)
             slots = ranks * int(schedule.loads().max(axis=1).sum())
             naive = naive or slots  # the first of all
@@ -153,7 +155,7 @@ def main() -> None:
     parser = study.make_parser("lengths", __doc__)
     parser.add_argument("--lengths", type=Path, metavar="FILE", help="of your own")
     if file := parser.parse_args().lengths:
-        lengths = read_lengths(file)
+        lengths, _ = read_lengths(file)
         print(tables(count(str(file), [lengths] * DRAWS)))
         print(f"\n{counted_table({file.stem: make_plan(lengths, 'bload_exact')})}")
         return

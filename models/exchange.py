@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from bload import Spread, transfers
+from bload.spread import Spread, transfers
 
 
 def share_pictures(

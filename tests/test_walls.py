@@ -11,7 +11,6 @@ FLOORS |= {"training": 3, "models": 2, "datasets": 1, "bload": 0, "examples": 0,
 ROOMS = {"show": 3, "loading": 3, "schedule": 2, "batch": 2, "packing": 1}
 """Of the library; what lies beside them is the floor that all stand on."""
 LIBRARY_NEEDS = {"numpy", "torch", "matplotlib", "PIL"}  # the last two for drawing alone
-LIBRARY_NEEDS |= {"pyarrow"}  # for lengths in Parquet alone
 
 
 def sources():

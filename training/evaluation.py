@@ -15,7 +15,8 @@ import torch
 from torch import nn
 from tqdm import tqdm
 
-from bload import Batch, BlockLoader, InputError, natural_t_max
+from bload import Batch, BlockLoader, InputError
+from bload.packing.packers import natural_t_max
 from datasets.action_genome import VideoSource
 from datasets.annotations.read import trained_pairs
 from datasets.annotations.targets import FrameTargets

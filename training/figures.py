@@ -9,7 +9,8 @@ from typing import Any, Self
 
 import torch
 
-from bload import BlockLoader, Cost, Schedule
+from bload import BlockLoader, Cost
+from bload.schedule.schedule import Schedule
 from training.build import Training
 from training.checkpoint import Progress
 from training.config import TrainJob

@@ -31,9 +31,6 @@ class LoaderConfig(Checked):
     )
     last: str = choice(("fill", "drop"), "what is done with an incomplete last step", "fill")
     balance: str = choice(BALANCES, "how blocks are assigned to steps and ranks", "none")
-    window: int = number(
-        1, 10**9, "balance=window: steps whose blocks are sorted together by cost", 16
-    )
     cost: Any = key("of a block, for balance: slots, or numbers of a bload.Cost", "slots")
     block_sizes: Any = key("block sizes, such as [94,47], or how many sizes to choose", 1)
 
@@ -58,8 +55,7 @@ class LoaderConfig(Checked):
     def options(self) -> dict[str, Any]:
         """Options of `bload.BlockLoader`: all keys but the name."""
         values = {key: value for key, value in asdict(self).items() if key != "name"}
-        cost, window = values.pop("cost"), values.pop("window")
-        values["balance_options"] = {"steps": window} if self.balance == "window" else {}
+        cost = values.pop("cost")
         values["cost"] = Cost() if cost == "slots" else Cost(*cost)
         return values
 

@@ -3,7 +3,7 @@
 Epochs + number of the epoch -> Plan -> Schedule -> batches of each rank
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import astuple, replace
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from bload.batch.step import Step, StepList
 from bload.errors import check_whole, plural
 from bload.lengths import keep_lengths
-from bload.packing.block_sizes import resolve_block_sizes
+from bload.packing.block_sizes import check_sizes, choose_sizes
 from bload.packing.cost import Cost
 from bload.packing.packers import find_packer, make_plan, natural_t_max
 from bload.packing.pieces import check_fit
@@ -56,7 +56,6 @@ class Epochs:
             `mean_loss` with a count, and models that communicate in the forward pass, need this.
         balance: a key of `BALANCES`: how blocks are assigned to steps and ranks.
         cost: cost of a block, for `balance`.
-        balance_options: options of `balance`, such as ``{"steps": 16}`` for ``window``.
         multiple_of: every segment takes a multiple of so many slots, for context parallelism, FP8,
             or encoders that subsample time: padding follows its frames, inside the row. `t_max` has
             to be a multiple too; its default is rounded up. It cannot cut long sequences.
@@ -82,7 +81,6 @@ class Epochs:
         even: bool = True,
         balance: str = "none",
         cost: Cost = COST_PER_SLOT,
-        balance_options: Mapping[str, Any] | None = None,
         multiple_of: int = 1,
         **options: Any,
     ) -> None:
@@ -101,12 +99,18 @@ class Epochs:
         if "batch_slots" in find_packer(packer).options:
             self.options["batch_slots"] = self.batch_slots
         self.micro_batches = check_whole("micro_batches", micro_batches, 1)
-        self.balance, self.cost, self.balance_options = balance, cost, dict(balance_options or {})
+        self.balance, self.cost = balance, cost
         self.block_sizes: tuple[int, ...] = ()
         if type(block_sizes) is not int or block_sizes != 1:
-            arguments = self.make_plan(0), self.t_max, self.batch_slots, cost
-            sizes = np.array(resolve_block_sizes(block_sizes, *arguments), dtype=np.int64)
-            self.block_sizes = tuple(sorted({*round_up(sizes, self.multiple_of).tolist()}))
+            if isinstance(block_sizes, int) and block_sizes > 0:
+                plan = self.make_plan(0)
+                place = plan.sequence_lengths, self.t_max, block_sizes, self.batch_slots, cost
+                sizes = choose_sizes(*place, fills=plan.segments > plan.blocks)
+            else:
+                sizes = check_sizes(block_sizes, self.t_max)
+            if len(sizes) > 1:
+                rounded = round_up(np.array(sizes), self.multiple_of)
+                self.block_sizes = tuple(sorted({*rounded.tolist()}))
         self._plan: Plan | None = None
         self._schedule: Schedule | None = None
         self._epoch = self._first_block = 0
@@ -176,7 +180,6 @@ class Epochs:
                 even=self.even,
                 rng=np.random.default_rng([self.seed, place.epoch, 1]),
                 first_block=first_block,
-                **self.balance_options,
             )
             self._first_block = first_block
         return self._schedule
@@ -270,7 +273,6 @@ class Epochs:
             "ranks": self.world_size if self.balance == "queue" else None,
             "balance": self.balance if is_balanced else None,
             "cost": [*astuple(self.cost)] if is_balanced else None,
-            "balance_options": self.balance_options if is_balanced else None,
             "sequences": len(self.lengths),
             "frames": self.frames,
             "names digest": self._names_digest,

@@ -18,9 +18,7 @@ from bload.errors import InputError, check_choice, check_whole
 from bload.loading.dataset import take_values
 from bload.loading.ranks import resolve_rank
 from bload.loading.window import Waiting, Window
-from bload.packing.bload_exact import MAX_SLOTS
 from bload.packing.plan import Block, filler_block
-from bload.schedule.balance import blocks_per_rank
 
 Sequences = Iterable[Any] | Callable[[int, int], Iterable[Any]]
 Skip = type[Exception] | tuple[type[Exception], ...]
@@ -90,8 +88,8 @@ class StreamBlocks(IterableDataset[Batch]):
             )
         if isinstance(sequences, DataLoader):
             raise InputError("sequences is a DataLoader, which may divide them; give its data set")
-        check_whole("t_max", t_max, 1, MAX_SLOTS)
-        check_whole("window", window, 1, MAX_SLOTS)
+        check_whole("t_max", t_max, 1)
+        check_whole("window", window, 1)
         check_choice("targets_per", targets_per, ("frame", "sequence"))
         if rank is None or world_size is None:
             rank, world_size = resolve_rank(rank, world_size, None)
@@ -100,7 +98,7 @@ class StreamBlocks(IterableDataset[Batch]):
         self.sequences, self.decode, self.length = sequences, decode, length
         self.skip, self.sharded = skip, sharded
         self.t_max, self.window = t_max, window
-        self.rows = blocks_per_rank(batch_slots or 0, t_max)
+        self.rows = max(1, check_whole("batch_slots", batch_slots or 0, 0) // t_max)
         """Blocks in a batch."""
         self.targets_per: TargetsPer = targets_per
         self.pad = copy_pad(pad)

@@ -33,7 +33,6 @@ plan's own check, and a tenth more where the bound is missed (docs/performance.m
 
 import numpy as np
 
-from bload.errors import InputError
 from bload.packing.bounds import lower_bound
 from bload.packing.decreasing import best_fit_decreasing
 from bload.packing.pieces import Long, whole_pieces
@@ -43,8 +42,6 @@ from bload.packing.squeeze import squeeze_tail
 
 Packing = tuple[np.ndarray, int]
 """Block of every piece, ``(pieces,)``, and the number of blocks."""
-MAX_SLOTS = 10**6
-"""Largest block size; above it, finding the sums of a pool takes too long."""
 MAX_SQUEEZED = 4_000
 """Largest number of left-over pieces that are squeezed; more are packed by length."""
 WORK = 20_000
@@ -55,11 +52,6 @@ def pack(
     lengths: np.ndarray, t_max: int, rng: np.random.Generator, *, long: Long = "error"
 ) -> Plan:
     """Pack whole sequences into as few blocks as are found, in random order."""
-    if t_max > MAX_SLOTS:
-        raise InputError(
-            f"t_max is {t_max:,} and bload_exact takes at most {MAX_SLOTS:,} slots; lower "
-            f"t_max or choose the packer bload"
-        )
     pieces = whole_pieces(lengths, t_max, long)
     block_P, blocks = _pack(pieces[2], t_max, rng)
     return plan_from_arrays(*_in_random_order(block_P, blocks, rng), pieces, lengths, t_max)

@@ -100,24 +100,6 @@ def _cheapest(
     return best
 
 
-def resolve_block_sizes(
-    block_sizes: int | Sequence[int], plan: Plan, t_max: int, batch_slots: int, cost: Cost
-) -> tuple[int, ...]:
-    """Return the block sizes for a loader's `block_sizes`; none if there is only one.
-
-    Args:
-        block_sizes: the sizes, or the number of sizes to choose.
-        plan: plan of the packer, with blocks of `t_max` slots.
-    """
-    if isinstance(block_sizes, int) and block_sizes > 0:
-        fills = plan.segments > plan.blocks
-        place = plan.sequence_lengths, t_max, block_sizes, batch_slots, cost
-        sizes = choose_sizes(*place, fills=fills)
-    else:
-        sizes = check_sizes(block_sizes, t_max)
-    return sizes if len(sizes) > 1 else ()
-
-
 def check_sizes(sizes: Any, t_max: int) -> tuple[int, ...]:
     """Return block sizes in ascending order; there may be none.
 

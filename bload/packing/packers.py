@@ -57,8 +57,6 @@ OTHER_NAMES = {
     "batch_size": "set batch_slots to sequences per batch times their mean length",
     "shuffle": "leave it out, since set_epoch draws new blocks",
     "drop_last": 'set last="drop"',
-    "persistent_workers": "leave it out, since workers stay",
-    "chunk": "give it to BlockLoader or BlockSampler",
     "collate_fn": "leave it out, or use BlockSampler and BlockDataset in a DataLoader",
 }
 """Ways out for arguments of DataLoader."""
@@ -141,65 +139,63 @@ def make_plan(
     """
     pack = find_packer(packer)
     check_packer_options(packer, options, make_plan)
-    long = options.get("long", "error")
-    check_choice("long", long, get_args(LongWithoutCarry if pack.makes_batches else Long))
+    long = {**pack.options, **options}.get("long")
+    if "long" in options:
+        check_choice("long", long, get_args(LongWithoutCarry if pack.makes_batches else Long))
     lengths = check_lengths(lengths)
-    multiple_of = check_whole("multiple_of", multiple_of, 1)
-    t_max = natural_t_max(lengths, packer, multiple_of) if t_max is None else t_max
+    unit = check_whole("multiple_of", multiple_of, 1)
+    t_max = natural_t_max(lengths, packer, unit) if t_max is None else t_max
     t_max = check_whole("t_max", t_max, 1, 2**31 - 1)
     entropy = [check_whole("seed", seed, 0), check_whole("epoch", epoch, 0)]
     rng = np.random.default_rng(entropy if chunk is None else [*entropy, 2, chunk])
     sizes = check_sizes(block_sizes, t_max)
-    if multiple_of > 1:
-        place = lengths, packer, t_max, seed, epoch
-        return _aligned_plan(*place, sizes, multiple_of, {"chunk": chunk, **options})
     if sizes and (pack.makes_batches or long == "carry"):
         reason = "long=carry needs blocks of one size"
         if pack.makes_batches:
             reason = f"{packer} makes batches of its own sizes"
         raise InputError(f"{reason}; leave block_sizes out")
+    if unit > 1:
+        _check_aligned(lengths, t_max, sizes, long, unit)
+        if "batch_slots" in options:
+            options["batch_slots"] //= unit
+    place = -(-lengths // unit), t_max // unit
     if long == "carry":
-        del options["long"]
-        return pack_carry(pack.pack, lengths, t_max, rng, one_each=pack.one_each, **options)
-    if not sizes:
-        return pack(lengths, t_max, rng, **options)
-    alone = pack.one_each or pack.cuts_clips
-    return pack_block_sizes(pack.pack, lengths, sizes, rng, alone=alone, **options)
+        options.pop("long", None)
+        plan = pack_carry(pack.pack, *place, rng, one_each=pack.one_each, **options)
+    elif not sizes:
+        plan = pack(*place, rng, **options)
+    else:
+        sizes = tuple(size // unit for size in sizes)
+        alone = pack.one_each or pack.cuts_clips
+        plan = pack_block_sizes(pack.pack, place[0], sizes, rng, alone=alone, **options)
+    return plan if unit == 1 else _in_slots(plan, lengths, unit)
 
 
-def _aligned_plan(
-    lengths: np.ndarray,
-    packer: str,
-    t_max: int,
-    seed: int,
-    epoch: int,
-    sizes: Sequence[int],
-    multiple: int,
-    options: dict[str, Any],
-) -> Plan:
-    """Pack in units of `multiple` slots: every segment takes whole units."""
+def _check_aligned(
+    lengths: np.ndarray, t_max: int, sizes: Sequence[int], long: str | None, unit: int
+) -> None:
+    """Raise InputError if a block is not of whole units of slots, or a sequence would be cut."""
     for size in (t_max, *sizes):
-        if size % multiple:
+        if size % unit:
             key = "t_max is" if size == t_max else "block_sizes has"
-            raise InputError(f"{key} {size}; give multiples of {multiple}, as multiple_of is")
-    long = {**find_packer(packer).options, **options}.get("long")
+            raise InputError(f"{key} {size}; give multiples of {unit}, as multiple_of is")
     if long in ("carry", "split"):
         raise InputError(
-            f"multiple_of is {multiple} but long={long} cuts sequences; raise t_max to the "
+            f"multiple_of is {unit} but long={long} cuts sequences; raise t_max to the "
             "longest, set long=truncate, or leave multiple_of out"
         )
-    check_fit(lengths, t_max, long, multiple_of=multiple)
-    if "batch_slots" in options:
-        options["batch_slots"] //= multiple
-    units, sizes = -(-lengths // multiple), [size // multiple for size in sizes]
-    plan = make_plan(units, packer, t_max // multiple, seed, epoch, block_sizes=sizes, **options)
-    first = plan.first * multiple
+    check_fit(lengths, t_max, long, multiple_of=unit)
+
+
+def _in_slots(plan: Plan, lengths: np.ndarray, unit: int) -> Plan:
+    """Return a plan in slots, made of one in units of as many slots."""
+    first = plan.first * unit
     return replace(
         plan,
-        t_max=plan.t_max * multiple,
+        t_max=plan.t_max * unit,
         sequence_lengths=lengths,
         first=first,
-        length=np.minimum(plan.length * multiple, lengths[plan.sequence] - first),
-        slots=plan.slots * multiple,
-        multiple_of=multiple,
+        length=np.minimum(plan.length * unit, lengths[plan.sequence] - first),
+        slots=plan.slots * unit,
+        multiple_of=unit,
     )

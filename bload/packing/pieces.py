@@ -11,8 +11,6 @@ LongWithoutCarry = Literal["error", "split", "truncate"]
 Long = Literal["error", "split", "truncate", "carry"]
 """Treatment of sequences longer than a block, see `whole_pieces`."""
 Pieces = tuple[np.ndarray, np.ndarray, np.ndarray]
-MAX_PIECES = 10**8
-"""Largest number of pieces in a plan."""
 
 
 def index_within(counts: np.ndarray) -> np.ndarray:
@@ -25,15 +23,6 @@ def shuffled_by_length(lengths: np.ndarray, rng: np.random.Generator) -> np.ndar
     """Return the pieces from the shortest to the longest, those of equal length at random."""
     order = rng.permutation(len(lengths))
     return order[np.argsort(lengths[order], kind="stable")]
-
-
-def check_pieces(pieces: np.ndarray, t_max: int) -> None:
-    """Raise InputError if the pieces of all sequences, ``(sequences,)``, are too many to plan."""
-    if pieces.sum() > MAX_PIECES:
-        raise InputError(
-            f"t_max = {t_max} cuts the sequences into {pieces.sum():,} pieces; raise "
-            f"t_max so that there are at most {MAX_PIECES:,}"
-        )
 
 
 def check_fit(
@@ -79,7 +68,6 @@ def whole_pieces(lengths: np.ndarray, t_max: int, long: Long = "error") -> Piece
     """
     if long == "split":
         pieces = -(-lengths // t_max)
-        check_pieces(pieces, t_max)
         sequence = np.repeat(np.arange(len(lengths)), pieces)
         first = index_within(pieces) * t_max
         return sequence, first, np.minimum(lengths[sequence] - first, t_max)

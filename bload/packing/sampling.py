@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 
 from bload.errors import InputError, check_choice
-from bload.packing.pieces import check_pieces, index_within
+from bload.packing.pieces import index_within
 from bload.packing.plan import Plan
 
 Place = Literal["random", "fixed", "first"]
@@ -48,7 +48,6 @@ def pack(
             f"sampling would delete everything; lower t_max"
         )
     number = lengths // t_max if clips == "all" else np.minimum(lengths // t_max, 1)
-    check_pieces(number, t_max)
     offset = clip_offsets(lengths, number * t_max, place, rng)
     sequence = np.repeat(np.arange(len(lengths)), number)
     first = offset[sequence] + index_within(number) * t_max

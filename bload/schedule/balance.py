@@ -14,7 +14,7 @@ number of blocks: 2 ranks of 4 blocks and 8 ranks of 1 block train the same step
 
 import heapq
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -26,25 +26,27 @@ from bload.schedule.carried_rows import place_in_rows
 from bload.schedule.schedule import COST_PER_SLOT, Schedule
 
 Last = Literal["fill", "drop"]
+Steps = list[np.ndarray]
+"""Units of each step, ``(units,)``."""
+WINDOW = 16
+"""Steps whose units `window` sorts together."""
+LEVELS = 0.7, 0.85, 0.95
+"""Quantiles of the cost at which the levels of `queue` begin."""
 
 
-def _in_order(
-    cost_U: np.ndarray, size: int, ranks: int, rng: np.random.Generator
-) -> list[np.ndarray]:
+def _in_order(cost_U: np.ndarray, size: int, ranks: int, rng: np.random.Generator) -> Steps:
     """Keep the order of the plan, so that every step is a random draw."""
     units = np.arange(len(cost_U))
     return [units[i : i + size] for i in range(0, len(units), size)]
 
 
-def _window(
-    cost_U: np.ndarray, size: int, ranks: int, rng: np.random.Generator, *, steps: int = 16
-) -> list[np.ndarray]:
-    """Sort units by cost within windows of `steps` steps, and shuffle the steps of each window.
+def _window(cost_U: np.ndarray, size: int, ranks: int, rng: np.random.Generator) -> Steps:
+    """Sort units by cost within windows of 16 steps, and shuffle the steps of each window.
 
     Steps of similar cost need no further balance, but the order is less random.
     """
     ordered: list[np.ndarray] = []
-    for units in _in_order(cost_U, size * steps, ranks, rng):
+    for units in _in_order(cost_U, size * WINDOW, ranks, rng):
         units = units[np.argsort(-cost_U[units], kind="stable")]
         full = [units[i : i + size] for i in range(0, len(units) - size + 1, size)]
         ordered += [full[i] for i in rng.permutation(len(full))]
@@ -52,21 +54,13 @@ def _window(
     return ordered
 
 
-def _queue(
-    cost_U: np.ndarray,
-    size: int,
-    ranks: int,
-    rng: np.random.Generator,
-    *,
-    levels: tuple[float, ...] = (0.7, 0.85, 0.95),
-) -> list[np.ndarray]:
+def _queue(cost_U: np.ndarray, size: int, ranks: int, rng: np.random.Generator) -> Steps:
     """Hold costly units back, by level, until there is one for every rank.
 
-    It follows the outlier queues of WLB-LLM (arXiv 2503.17924). The levels begin at these quantiles
-    of the cost.
+    It follows the outlier queues of WLB-LLM (arXiv 2503.17924).
     """
-    level_U = np.searchsorted(np.quantile(cost_U, levels), cost_U, side="right")
-    waiting: list[list[int]] = [[] for _ in range(len(levels) + 1)]
+    level_U = np.searchsorted(np.quantile(cost_U, LEVELS), cost_U, side="right")
+    waiting: list[list[int]] = [[] for _ in range(len(LEVELS) + 1)]
     ordered: list[np.ndarray] = []
     ready: list[int] = []  # costly units, added by groups of one per rank
     cheap = waiting[0]
@@ -127,7 +121,7 @@ def _greedy(cost_U: np.ndarray, ranks: int) -> np.ndarray:
     return rank_U
 
 
-Order = Callable[..., list[np.ndarray]]
+Order = Callable[[np.ndarray, int, int, np.random.Generator], Steps]
 Share = Callable[[np.ndarray, int], np.ndarray]
 BALANCES: dict[str, tuple[Order, Share]] = {
     "none": (_in_order, _round_robin),
@@ -151,7 +145,6 @@ def make_schedule(
     even: bool = False,
     rng: np.random.Generator | None = None,
     first_block: int = 0,
-    **options: Any,
 ) -> Schedule:
     """Assign the blocks of a plan to steps, ranks and micro-batches.
 
@@ -167,7 +160,6 @@ def make_schedule(
         even: give all ranks the same number of micro-batches in a step by adding fillers.
         rng: random generator of the order.
         first_block: block at which the schedule begins, for orders that keep the plan's.
-        options: options of the order: ``steps`` of a window, ``levels`` of a queue.
 
     Raises:
         InputError: an option is out of range, or dropping would leave no step.
@@ -177,59 +169,54 @@ def make_schedule(
     order, share = BALANCES[balance]
     ranks = check_whole("ranks", ranks, 1)
     micro_batches = check_whole("micro_batches", micro_batches, 1)
-    rows = blocks_per_rank(batch_slots or 0, plan.t_max)
+    batch_slots = max(check_whole("batch_slots", batch_slots or 0, 0), plan.t_max)
+    rows = batch_slots // plan.t_max
     rng = rng or np.random.default_rng(0)
+    size = ranks * rows * micro_batches
     if plan.carries:
         if balance != "none":
             raise InputError(
                 f"balance={balance} moves blocks, and long=carry keeps rows together; use "
                 "balance=none"
             )
-        return _in_rows(plan, ranks, rows, micro_batches, last, rng)
-    block_B, offsets = _make_units(plan, max(batch_slots or 0, plan.t_max))
-    if not plan.has_one_size:
-        rows = 1  # a unit is a micro-batch already
-    size = ranks * rows * micro_batches
-    cost_U = np.zeros(0)
-    if plan.blocks:
-        cost_U = np.add.reduceat(cost.of_blocks(plan)[block_B], offsets[:-1])
-    if not plan.has_one_size:
-        cost_U = cost_U + cost.of_shape(plan.slots[block_B[offsets[:-1]]])
-    steps = order(cost_U[first_block:], size, ranks, rng, **options)
-    steps = [step + first_block for step in steps]
-    if last == "drop":
-        steps = [step for step in steps if len(step) == size]
-        _check_any(len(steps), plan, size)
-    rank_SU = [share(cost_U[step], ranks) for step in steps]
-    return _assign(plan, ranks, block_B, offsets, steps, rank_SU, rows, even)
-
-
-def _check_any(steps: int, plan: Plan, size: int) -> None:
-    """Raise InputError if dropping leaves no step."""
-    if not steps:
+        schedule = _in_rows(plan, ranks, rows, size, last, rng)
+    else:
+        block_B, offsets = _make_units(plan, batch_slots)
+        cost_U = np.zeros(0)
+        if plan.blocks:
+            cost_U = np.add.reduceat(cost.of_blocks(plan)[block_B], offsets[:-1])
+        if not plan.has_one_size:
+            rows, size = 1, ranks * micro_batches  # a unit is a micro-batch already
+            cost_U = cost_U + cost.of_shape(plan.slots[block_B[offsets[:-1]]])
+        steps = order(cost_U[first_block:], size, ranks, rng)
+        steps = [step + first_block for step in steps if last == "fill" or len(step) == size]
+        rank_SU = [share(cost_U[step], ranks) for step in steps]
+        schedule = _assign(plan, ranks, block_B, offsets, steps, rank_SU, rows, even)
+    if last == "drop" and not schedule.steps:
         raise InputError(
             f"the plan has {plan.blocks} blocks but one step of all ranks takes {size}; lower "
             f"batch_slots or set last=fill"
         )
+    return schedule
 
 
 def _in_rows(
-    plan: Plan, ranks: int, rows: int, micro_batches: int, last: Last, rng: np.random.Generator
+    plan: Plan, ranks: int, rows: int, size: int, last: Last, rng: np.random.Generator
 ) -> Schedule:
     """Schedule each block in the row of the block that it continues, one step later."""
-    size = ranks * micro_batches * rows
     grid = place_in_rows(plan, size, rng)
     if last == "drop":
         grid = grid[(grid >= 0).all(axis=1)]
-        _check_any(len(grid), plan, size)
-    batches = len(grid) * ranks * micro_batches
+    batches = grid.size // rows
     return Schedule(
         plan,
         ranks,
-        grid.reshape(len(grid), -1, ranks).swapaxes(1, 2).ravel(),  # rows go to ranks in turn
+        grid.reshape(len(grid), size // ranks, ranks)
+        .swapaxes(1, 2)
+        .ravel(),  # rows go to ranks in turn
         np.full(batches, plan.t_max),
         np.arange(batches + 1) * rows,
-        np.arange(len(grid) * ranks + 1) * micro_batches,
+        np.arange(len(grid) * ranks + 1) * (size // ranks // rows),
     )
 
 
@@ -255,7 +242,7 @@ def _assign(
     ranks: int,
     block_B: np.ndarray,
     unit_offsets: np.ndarray,
-    steps: list[np.ndarray],
+    steps: Steps,
     rank_SU: list[np.ndarray],
     rows: int,
     even: bool,
@@ -286,8 +273,3 @@ def _assign(
     entry = np.repeat(offsets[micro] + nth % rows, size) + within
     block[entry] = block_B[np.repeat(unit_offsets[unit], size) + within]
     return Schedule(plan, ranks, block, slots_M, offsets, first_micro)
-
-
-def blocks_per_rank(batch_slots: int, t_max: int) -> int:
-    """Return the number of whole blocks in `batch_slots` slots, at least one."""
-    return max(1, check_whole("batch_slots", batch_slots, 0) // t_max)

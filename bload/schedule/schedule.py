@@ -71,7 +71,7 @@ class Schedule:
             raise ValueError("a rank has nothing to compute in some step")
         if self.shares[-1] != len(self.slots) or self.offsets[-1] != len(self.block):
             raise ValueError("micro-batches must be those of the steps, and blocks those of them")
-        if self.plan.carries:
+        if self.plan.carries and self.steps:
             self._check_rows()
         for name in ("block", "slots", "offsets", "shares"):
             array = getattr(self, name).view()
@@ -116,11 +116,6 @@ class Schedule:
         """Largest number of segments in a micro-batch."""
         segments = np.append(np.diff(self.plan.offsets), 0)[self.block]
         return int(np.add.reduceat(segments, self.offsets[:-1]).max(initial=0))
-
-    @property
-    def has_blocks(self) -> np.ndarray:
-        """True for micro-batches with at least one block of the plan, ``(micro-batches,)``."""
-        return np.maximum.reduceat(self.block, self.offsets[:-1]) >= 0
 
     def costs(self, cost: Cost = COST_PER_SLOT) -> np.ndarray:
         """Return the cost of each micro-batch, ``(micro-batches,)``."""

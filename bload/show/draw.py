@@ -1,7 +1,6 @@
 """Pictures of plans, and the label and colour of each loader in every chart."""
 
 import colorsys
-import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -48,9 +47,7 @@ def label_of(name: str) -> str:
 def colour_of(name: str) -> str:
     """Return a loader's colour for matplotlib; options after its name do not change it."""
     loader = name.split(" ")[0]
-    if loader in LOOKS:
-        return LOOKS[loader].colour
-    return f"C{zlib.crc32(loader.encode()) % 10}"  # of matplotlib's cycle
+    return LOOKS[loader].colour if loader in LOOKS else INK
 
 
 def draw_plans(plans: dict[str, Plan], path: str | Path, rows: int = 12) -> Path:

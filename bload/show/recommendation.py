@@ -9,19 +9,14 @@ from numpy.typing import ArrayLike
 
 from bload.errors import plural
 from bload.lengths import check_lengths
-from bload.packing.bload_exact import MAX_SLOTS
 from bload.packing.packers import make_plan
 from bload.packing.plan import Plan
 from bload.schedule.balance import make_schedule
 
 MAX_EMPTY = 0.02
 """Largest accepted share of empty slots, padding and fillers."""
-MAX_CUT = 0.01
-"""Largest share of sequences that may be split if no other size is accepted."""
-MIN_SAVED = 0.05
-"""Share of slots that splitting must save over the best size that splits nothing."""
 MULTIPLES = (1, 2, 3, 4)
-DIVISORS = (2, 4, 8, 16, 32)
+"""Block sizes that are tried, in longest lengths."""
 
 
 class Work(NamedTuple):
@@ -51,15 +46,12 @@ class Recommendation(NamedTuple):
     """Share of slots without a frame, padding and fillers, over all ranks."""
     fillers: float
     """Share of slots in fillers, which complete the last step."""
-    cut: int
-    """Number of longer sequences, which ``long="split"`` cuts."""
     ranks: int
 
     def __str__(self) -> str:
-        cut = f" --long split, which splits {plural(self.cut, 'sequence')}" if self.cut else ""
         return textwrap.fill(
             f"recommended for bload_exact on {plural(self.ranks, 'rank')}: T_max "
-            f"{self.t_max:,}{cut}; {100 * self.empty:.1f} % of the slots are empty then, "
+            f"{self.t_max:,}; {100 * self.empty:.1f} % of the slots are empty then, "
             f"{100 * self.fillers:.1f} % in fillers. Assumed: time grows with slots, and a block "
             "of that size fits into memory.",
             100,
@@ -72,30 +64,24 @@ def recommend_t_max(
     """Recommend a block size for `bload_exact`.
 
     The longest length is taken if it leaves at most 2 % of the slots empty. Otherwise, small
-    multiples of it are tried, which help if few sequences share a block; then fractions that cut at
-    most 1 % of the sequences, which help if a few long sequences leave too few blocks for the
-    ranks. If none is accepted, the size with the fewest empty slots is taken; a size that cuts
-    sequences must save 5 % of the slots.
+    multiples of it are tried, which help if few sequences share a block. If none is accepted, the
+    size with the fewest empty slots is taken.
 
     Args:
         lengths: frames of every sequence, ``(sequences,)``.
-        batch_slots: slots per rank and step, which also limit the block size; None takes one block
+        batch_slots: slots per rank and step, which also limit the multiples; None takes one block
             of any size.
     """
     lengths = check_lengths(lengths)
     longest = int(lengths.max())
-    limit = min(batch_slots or MULTIPLES[-1] * longest, MAX_SLOTS)
-    sizes = [n * longest for n in MULTIPLES if n * longest <= limit]
-    if sizes:
-        parts = [-(-longest // n) for n in DIVISORS]
-        sizes += [t for t in parts if 0 < np.count_nonzero(lengths > t) <= MAX_CUT * len(lengths)]
     tried: list[Recommendation] = []
-    for t_max in sizes or [limit]:
-        plan = make_plan(lengths, "bload_exact", t_max, seed, long="split")
+    for t_max in [n * longest for n in MULTIPLES]:
+        if tried and batch_slots and t_max > batch_slots:
+            break
+        plan = make_plan(lengths, "bload_exact", t_max, seed)
         slots = predict_work([plan], ranks, batch_slots or t_max).slots
         empty, fillers = 1 - plan.placed / slots, 1 - plan.processed / slots
-        cut = int(np.count_nonzero(lengths > t_max))
-        tried.append(Recommendation(t_max, empty, fillers, cut, ranks))
+        tried.append(Recommendation(t_max, empty, fillers, ranks))
         if empty <= MAX_EMPTY:
             return tried[-1]
-    return min(tried, key=lambda advice: advice.empty + (MIN_SAVED if advice.cut else 0))
+    return min(tried, key=lambda advice: advice.empty)

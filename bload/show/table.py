@@ -1,15 +1,11 @@
 """Table of loaders: padding, deletion and predicted work, beside the lower bound."""
 
-import textwrap
-import time
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from bload.lengths import check_lengths
 from bload.packing.packers import PACKERS, find_packer, make_plan
 from bload.packing.pieces import Long
 from bload.packing.plan import Plan
@@ -22,13 +18,11 @@ VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
 }
 """Options of each row, for packers with several rows."""
 
-Column = tuple[str, str, str]  # title, key of the row, format
-
-COLUMNS: Sequence[Column] = (
+COLUMNS = (
     ("loader", "loader", "s"),
     ("T_max", "t_max", ","),
     ("blocks", "blocks", ","),
-    ("fewest", "lower_bound_blocks", ","),
+    ("fewest", "lower_bound", ","),
     ("padding", "padding", ","),
     ("least", "lower_bound_padding", ","),
     ("deleted", "deleted", ","),
@@ -36,38 +30,38 @@ COLUMNS: Sequence[Column] = (
     ("steps", "steps", ",.0f"),
     ("vs naive", "naive_ratio", ".2f"),
     ("vs ragged", "ragged_ratio", ".2f"),
-    ("seconds", "seconds", ".3f"),
     ("repeat", "repeat_share", ".5f"),
     ("nats", "partner_information", ".5f"),
 )
-"""Columns of the table; those without a key in the rows are left out."""
-NOTES = {
-    "lower_bound_blocks": "fewest: a lower bound on the blocks of any packing of the kept frames",
-    "lower_bound_padding": "least: the padding of as many blocks",
-    "utilisation": "used: share of the slots of the blocks that hold a frame; fillers left out",
-    "naive_ratio": "vs naive, vs ragged: how many times fewer slots than with naive padding or "
-    "ragged batches; fillers, which complete the last step, and waiting for other ranks count",
-    "seconds": "seconds: to make a plan, median",
-    "repeat_share": "repeat: share of pairs sharing a block that do so again in the next epoch",
-    "partner_information": "nats: mutual information of the lengths of two sequences in one block",
-    "loader": "clips=all: every whole clip of a video, where sampling draws one per video and "
-    "epoch\ndraw=length: draws a length that fits, then a video of it, as the authors' code does",
-}
-"""Explanations of columns, by key of the row."""
+"""Title, key of the row and format of each column; those without a key are left out."""
+NOTES = """
+fewest: a lower bound on the blocks of any packing of the kept frames
+least: the padding of as many blocks
+used: share of the slots of the blocks that hold a frame; fillers left out
+vs naive, vs ragged: how many times fewer slots than with naive padding or ragged batches;
+    fillers, which complete the last step, and waiting for other ranks count
+clips=all: every whole clip of a video, where sampling draws one per video and epoch
+draw=length: draws a length that fits, then a video of it, as the authors' code does
+"""
+RANDOMNESS_NOTES = """\
+repeat: share of pairs sharing a block that do so again in the next epoch
+nats: mutual information of the lengths of two sequences in one block
+"""
+COUNTS = "blocks", "padding", "deleted", "utilisation", "lower_bound", "lower_bound_padding"
+"""Attributes of a plan that a row has."""
 
 
 def sized_plan(
     lengths: np.ndarray,
     packer: str,
     t_max: int | None,
-    clip: int | None,
     long: Long,
     seed: int,
     epoch: int,
     batch_slots: int = 0,
     **options: Any,
 ) -> Plan:
-    """Make a plan with any packer: `clip` slots if it cuts clips, else `t_max` slots and `long`.
+    """Make a plan with any packer: of `t_max` slots and `long`, unless it cuts clips.
 
     Packers that make batches themselves split where others carry.
     """
@@ -75,19 +69,18 @@ def sized_plan(
     long = "split" if long == "carry" and pack.makes_batches else long
     options |= {"long": long} if "long" in pack.options else {}
     options |= {"batch_slots": batch_slots} if "batch_slots" in pack.options else {}
-    return make_plan(lengths, packer, clip if pack.cuts_clips else t_max, seed, epoch, **options)
+    return make_plan(lengths, packer, None if pack.cuts_clips else t_max, seed, epoch, **options)
 
 
 def table_rows(
     lengths: np.ndarray,
     *,
     t_max: int | None = None,
-    clip: int | None = None,
     long: Long = "error",
     seed: int = 0,
     epochs: int = 1,
     randomness: bool = False,
-    ranks: int | None = None,
+    ranks: int = 1,
     batch_slots: int | None = None,
 ) -> list[dict[str, Any]]:
     """Compute one row per packer and variant; counts that vary between epochs are averaged.
@@ -95,12 +88,12 @@ def table_rows(
     Args:
         lengths: frames of every sequence, ``(sequences,)``.
         t_max: block size of packers that keep sequences whole; None takes the longest length.
-        clip: block size of packers that cut clips; None takes floor(mean length).
+            Packers that cut clips take floor(mean length).
         long: how to treat sequences longer than `t_max`, see `bload.packing.pieces.whole_pieces`.
         epochs: plans drawn per row.
         randomness: add ``repeat_share`` and ``partner_information``, from at least two epochs; they
             are None for loaders that never put two sequences into a block.
-        ranks: ranks to predict the work for, see `bload.show.recommendation`; None leaves it out.
+        ranks: ranks to predict the work for, see `bload.show.recommendation`.
         batch_slots: slots per rank and step for that prediction; None takes one whole block.
 
     Raises:
@@ -110,38 +103,30 @@ def table_rows(
     rows = []
     for packer in PACKERS:
         for options in VARIANTS.get(packer, ({},)):
-            seconds, plans = [], []
-            for epoch in range(max(epochs, 2) if randomness else epochs):
-                began = time.perf_counter()
-                place = lengths, packer, t_max, clip, long, seed, epoch, batch_slots
-                plans.append(sized_plan(*place, **options))
-                seconds.append(time.perf_counter() - began)
+            plans = [
+                sized_plan(lengths, packer, t_max, long, seed, epoch, batch_slots, **options)
+                for epoch in range(max(epochs, 2) if randomness else epochs)
+            ]
             name = " ".join([packer, *(f"{key}={value}" for key, value in options.items())])
-            row = _row(name, plans[:epochs]) | {"seconds": float(np.median(seconds))}
+            row = _row(name, plans[:epochs])
+            row |= predict_work(plans[:epochs], ranks, batch_slots)._asdict()
             if randomness:
                 has_pairs = any(plan.segments > plan.blocks for plan in plans)
                 shares = [repeat_share(*successive) for successive in pairwise(plans)]
                 row["repeat_share"] = float(np.mean(shares)) if has_pairs else None
                 row["partner_information"] = partner_information(plans) if has_pairs else None
-            if ranks:
-                row |= predict_work(plans[:epochs], ranks, batch_slots)._asdict()
             rows.append(row)
-    slots = {row["loader"]: row.get("slots", 0) for row in rows}
-    for row in rows if ranks else ():
+    slots = {row["loader"]: row["slots"] for row in rows}
+    for row in rows:
         row |= {f"{name}_ratio": slots[name] / row["slots"] for name in ("naive", "ragged")}
     return rows
-
-
-COUNTS = {key: key for key in ("blocks", "padding", "deleted", "processed", "utilisation")}
-COUNTS |= {"lower_bound_blocks": "lower_bound", "lower_bound_padding": "lower_bound_padding"}
-"""Counts in a row, and the attributes of a plan that hold them."""
 
 
 def _row(name: str, plans: list[Plan]) -> dict[str, Any]:
     """Return the means over the plans, as ints where all counts are equal."""
     row: dict[str, Any] = {"loader": name, "t_max": plans[0].t_max}
-    for key, attribute in COUNTS.items():
-        counts = [getattr(plan, attribute) for plan in plans]
+    for key in COUNTS:
+        counts = [getattr(plan, key) for plan in plans]
         row[key] = counts[0] if len(set(counts)) == 1 else float(np.mean(counts))
     return row
 
@@ -155,28 +140,6 @@ def format_table(rows: Sequence[dict[str, Any]]) -> str:
     lines.insert(1, ["-" * width for width in widths])
     cells = [[line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])] for line in lines]
     return "\n".join(map("  ".join, cells))
-
-
-def padding_table(lengths: ArrayLike, **options: Any) -> str:
-    """Return a text table of what each loader pads, deletes and computes.
-
-        print(padding_table(source.lengths, ranks=8))
-
-    Args:
-        lengths: frames of every sequence, ``(sequences,)``.
-        options: options of `bload.show.table.table_rows`, such as ``t_max``, ``long``, ``ranks``,
-            ``batch_slots``.
-
-    Raises:
-        InputError: lengths that are invalid or do not fit into `t_max`.
-    """
-    return format_table(table_rows(check_lengths(lengths), **{"ranks": 1, **options}))
-
-
-def format_notes(row: dict[str, Any]) -> str:
-    """Explain the columns and the loaders' options, in lines of at most 100 characters."""
-    notes = [line for key, note in NOTES.items() if key in row for line in note.splitlines()]
-    return "\n".join(textwrap.fill(note, 100) for note in notes)
 
 
 def _cell(value: Any, form: str) -> str:

@@ -24,7 +24,8 @@ import numpy as np
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from bload import action_genome_lengths, make_plan, make_schedule
+from bload import action_genome_lengths, make_plan
+from bload.schedule.balance import make_schedule
 
 CODE = ("bload/batch", "bload/loading", "bload/packing")
 EXAMPLE = Path(__file__).parents[2] / "examples/trainers/with_transformers.py"

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from bload import PACKERS, BlockLoader, InputError, from_dataset, lower_bound, make_plan, walk
+from bload import PACKERS, BlockLoader, InputError, from_dataset, make_plan, walk
+from bload.packing.bounds import lower_bound
 from tests.bload.conftest import Cell
 
 LENGTHS = np.random.default_rng(0).integers(1, 90, 200)

@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from bload import BlockDataset, BlockLoader, BlockSample, BlockSampler, collate_blocks, make_plan
+from bload import BlockDataset, BlockLoader, BlockSampler, collate_blocks, make_plan
+from bload.batch.batch import BlockSample
 from bload.batch.boundaries import Segments
 from bload.packing.plan import Block, filler_block
 

@@ -4,7 +4,8 @@ import math
 
 import numpy as np
 
-from bload import lower_bound, make_plan
+from bload import make_plan
+from bload.packing.bounds import lower_bound
 
 
 def literal_bound(lengths: list[int], t_max: int) -> int:

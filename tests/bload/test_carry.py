@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from bload import BlockLoader, InputError, Plan, from_dataset, make_plan, make_schedule, walk
+from bload import BlockLoader, InputError, Plan, from_dataset, make_plan, walk
+from bload.schedule.balance import make_schedule
 from bload.schedule.carried_rows import place_in_rows
 
 SHAPES = {

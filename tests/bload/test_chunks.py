@@ -7,17 +7,11 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from bload import (
-    BlockLoader,
-    BlockSampler,
-    InputError,
-    from_dataset,
-    make_plan,
-    make_schedule,
-)
+from bload import BlockLoader, BlockSampler, InputError, from_dataset, make_plan
 from bload.loading.chunks import Chunks
 from bload.packing.chunks import MIN_APART, permuted, plan_apart
 from bload.packing.packers import PACKERS
+from bload.schedule.balance import make_schedule
 from tests.bload.conftest import NumberedSource, rows_of
 
 LENGTHS = np.random.default_rng(3).integers(1, 13, 200).astype(np.uint8)

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from bload import lower_bound, make_plan
+from bload import make_plan
 from bload.packing import bload_exact
+from bload.packing.bounds import lower_bound
 from bload.packing.decreasing import best_fit_decreasing
 from bload.packing.rounds import full_blocks
 from bload.packing.squeeze import fullest_subset

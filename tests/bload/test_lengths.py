@@ -1,12 +1,10 @@
 """Lengths from files: every good form, and a sentence for every bad one."""
 
-import gzip
-
 import numpy as np
 import pytest
 
-from bload import InputError, read_lengths
-from bload.lengths import read_file
+from bload import InputError
+from bload.lengths import read_lengths
 
 MARK = "\ufeff"  # spreadsheets put it in front of UTF-8
 GOOD = [
@@ -40,18 +38,12 @@ BAD = [
 
 def test_every_good_form_is_read(tmp_path):
     for name, content in GOOD:
-        (tmp_path / name).write_text(content, encoding="utf-8", newline="")
-        (tmp_path / f"{name}.gz").write_bytes(gzip.compress(content.encode()))
-        for path in (tmp_path / name, tmp_path / f"{name}.gz"):
-            lengths = read_lengths(path)
-            assert (lengths.tolist(), lengths.dtype) == ([3, 5, 8], np.int64), (path, content)
+        path = tmp_path / name
+        path.write_text(content, encoding="utf-8", newline="")
+        lengths, _ = read_lengths(path)
+        assert (lengths.tolist(), lengths.dtype) == ([3, 5, 8], np.int64), (path, content)
     np.save(tmp_path / "a.npy", np.array([3, 5, 8], np.float32))
-    assert read_lengths(str(tmp_path / "a.npy")).tolist() == [3, 5, 8]
-    pytest.importorskip("pyarrow")
-    table = pytest.importorskip("pandas").DataFrame({"name": list("abc"), "length": [3, 5, 8]})
-    table.to_parquet(tmp_path / "a.parquet")
-    found = read_file(tmp_path / "a.parquet")
-    assert (found.lengths.tolist(), found.column) == ([3, 5, 8], "length")
+    assert read_lengths(str(tmp_path / "a.npy"))[0].tolist() == [3, 5, 8]
 
 
 def test_every_bad_form_is_refused_in_one_sentence(tmp_path):
@@ -65,5 +57,5 @@ def test_every_bad_form_is_refused_in_one_sentence(tmp_path):
                 read_lengths(path)
             assert words in str(error.value), (name, content[:40])
             assert str(path) in str(error.value)
-    with pytest.raises(InputError, match="csv, tsv, parquet, json, npy or txt"):
+    with pytest.raises(InputError, match=r"none\.csv"):
         read_lengths(tmp_path / "none.csv")

@@ -16,9 +16,9 @@ from bload import (
     StreamLoader,
     action_genome_lengths,
     make_plan,
-    make_schedule,
 )
 from bload.packing.packers import find_packer
+from bload.schedule.balance import make_schedule
 from tests.bload.conftest import rows_of
 
 OWN_BATCHES = [name for name in PACKERS if find_packer(name).makes_batches]

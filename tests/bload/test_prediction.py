@@ -28,14 +28,8 @@ def test_ragged_work_is_that_of_batches_filled_one_by_one(small_lengths, ranks):
 
 def test_a_block_size_is_recommended_that_leaves_few_slots_empty_on_all_ranks():
     advice = recommend_t_max(action_genome_lengths("train"), ranks=8)
-    assert (advice.t_max, advice.cut) == (94, 0)
+    assert advice.t_max == 94
     assert advice.empty == pytest.approx(1 - 166_785 / (222 * 8 * 94))
     advice = recommend_t_max([6] * 500 + [10], ranks=2)  # sequences cannot share a block of 10
     assert (advice.t_max, advice.empty <= 0.02) == (30, True)
     assert recommend_t_max([6] * 300 + [10], ranks=2, batch_slots=20).t_max <= 20
-    lengths = [10] * 1000 + [5000]  # a long sequence starves the ranks
-    advice = recommend_t_max(lengths, ranks=8)
-    assert (advice.cut, advice.t_max < 5000) == (1, True)
-    assert "splits 1 sequence;" in str(advice)
-    assert recommend_t_max(lengths, ranks=3).t_max == 5000, "three blocks suffice for three ranks"
-    assert recommend_t_max([2_000_000, 100, 90]).cut == 1  # more slots than bload_exact takes

@@ -49,7 +49,7 @@ def test_a_deal_that_depends_on_the_ranks_keeps_their_number():
 
 
 def test_settings_in_numpys_numbers_make_a_position_of_plain_values():
-    one, levels = np.int64(1), np.array([0.5, 0.9])
+    one = np.int64(1)
     settings = {"lengths": LENGTHS, "packer": "ragged", "balance": "queue"}
     sampler = BlockSampler(
         **settings,
@@ -59,13 +59,12 @@ def test_settings_in_numpys_numbers_make_a_position_of_plain_values():
         rank=0 * one,
         world_size=one,
         seed=3 * one,
-        balance_options={"levels": tuple(levels)},
     )
     sampler.set_epoch(2 * one)
     state = sampler.state_dict(one.item())
     assert json.loads(json.dumps(state)) == state
     same = {"batch_slots": 26, "micro_batches": 2, "seed": 3}
-    BlockSampler(**settings, **same, balance_options={"levels": [0.5, 0.9]}).load_state_dict(state)
+    BlockSampler(**settings, **same).load_state_dict(state)
     sampler.load_state_dict(state)
 
 

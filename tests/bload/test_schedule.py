@@ -5,17 +5,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from bload import (
-    BALANCES,
-    Cost,
-    InputError,
-    Plan,
-    Schedule,
-    action_genome_lengths,
-    make_plan,
-    make_schedule,
-)
-from bload.schedule.balance import equal_counts
+from bload import Cost, InputError, Plan, action_genome_lengths, make_plan
+from bload.schedule.balance import BALANCES, equal_counts, make_schedule
+from bload.schedule.schedule import Schedule
 
 LENGTHS = np.random.default_rng(3).integers(1, 9, 90)
 PLANS = [make_plan(LENGTHS[:n], "naive", 8, seed=n) for n in (1, 2, 7, 24, 45, 90)]

@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from bload import spread_rows, transfers
+from bload import spread_rows
+from bload.spread import transfers
 
 COUNTS = [7, 0, 2]
 

@@ -9,15 +9,9 @@ import torch
 import torch.distributed.checkpoint as dcp
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
-from bload import (
-    BlockLoader,
-    InputError,
-    StreamBlocks,
-    StreamLoader,
-    action_genome_lengths,
-    lower_bound,
-)
+from bload import BlockLoader, InputError, StreamBlocks, StreamLoader, action_genome_lengths
 from bload.loading.window import Window
+from bload.packing.bounds import lower_bound
 from tests.bload.conftest import NumberedSource, rows_of
 
 LENGTHS = np.random.default_rng(7).integers(1, 13, size=40).tolist()

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from hydra import compose, initialize_config_dir
 
-from bload import InputError, make_plan, make_schedule
+from bload import InputError, make_plan
+from bload.schedule.balance import make_schedule
 from datasets.synthetic.world import draw_lengths
 from training import config
 from training.compose import compose_job

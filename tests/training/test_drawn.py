@@ -42,7 +42,6 @@ UNDRAWN |= {"train.seed", "train.timeout"}
 VALUES: dict[str, tuple] = {
     "loader": (*PACKERS, "bload", "bload_exact"),
     "loader.t_max": ("null", 20, 40),
-    "loader.window": (16, 2),
     "loader.cost": ("slots", "[1,0.1]"),
     "loader.block_sizes": (1, 1, 2, "[45,20]"),
     "loader.buckets": (16, 3),

@@ -2,7 +2,8 @@
 
 import pytest
 
-from bload import Plan, make_schedule
+from bload import Plan
+from bload.schedule.balance import make_schedule
 from training.figures import imbalance
 from training.printing import CONSTRAINTS_IN_WORDS, compare_with_memoryless, recall_rows
 
