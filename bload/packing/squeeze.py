@@ -29,7 +29,7 @@ PARTNERS = 3
 
 def squeeze(
     blocks: list[list[int]],
-    size: dict[int, int] | list[int],
+    size: dict[int, int],
     t_max: int,
     bound: int,
     random: "BulkRandom",
@@ -54,13 +54,13 @@ def squeeze(
         while not _is_current(emptiest_first[0], room):
             heappop(emptiest_first)
         giver, taker = emptiest_first[0][1], random.randint(len(blocks))
-        if random.chance(PARTNER_WITH_ROOM):
+        if random.draw() < PARTNER_WITH_ROOM:
             pick = random.randint(len(with_room))
             if with_room[pick] >= len(blocks) or not room[with_room[pick]]:
                 with_room[pick] = with_room[-1]
                 with_room.pop()
                 continue
-            if random.chance(STIR):
+            if random.draw() < STIR:
                 giver = with_room[pick]
             else:
                 taker = with_room[pick]
@@ -88,7 +88,7 @@ def _is_current(entry: tuple[int, int], room: list[int]) -> bool:
 
 
 def fullest_subset(
-    pool: list[int], size: dict[int, int] | list[int], t_max: int, random: "BulkRandom"
+    pool: list[int], size: dict[int, int], t_max: int, random: "BulkRandom"
 ) -> tuple[list[int], list[int], int]:
     """Return the fullest subset of a pool that fits into a block, the rest, and the room left.
 
@@ -109,7 +109,7 @@ def fullest_subset(
         can_skip = reach[i] >> target & 1
         remaining = target - size[piece]
         can_take = remaining >= 0 and reach[i] >> remaining & 1
-        if can_take and (not can_skip or random.chance(0.5)):
+        if can_take and (not can_skip or random.draw() < 0.5):
             subset.append(piece)
             target = remaining
         else:
@@ -133,10 +133,6 @@ class BulkRandom:
     def randint(self, n: int) -> int:
         """Return a whole number from 0 to n - 1."""
         return int(self.draw() * n)
-
-    def chance(self, share: float) -> bool:
-        """Return True with a probability of `share`."""
-        return self.draw() < share
 
     def shuffle(self, items: list[int]) -> None:
         for i in range(len(items) - 1, 0, -1):
