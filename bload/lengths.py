@@ -16,7 +16,6 @@ from bload.errors import InputError, check_choice
 CHECKED_AT_A_TIME = 2**20
 """Lengths that are checked and hashed at a time."""
 ENCODING = "utf-8-sig"  # reads UTF-8 with or without a byte order mark
-LENGTH_COLUMNS = ("length", "lengths", "frames", "num_frames", "n_frames")
 
 
 def check_lengths(lengths: ArrayLike, names: Sequence[str] | None = None) -> np.ndarray:
@@ -77,8 +76,8 @@ def read_lengths(path: str | Path) -> tuple[np.ndarray, list[str] | None]:
     """Read one length per sequence, int64 ``(sequences,)``, and the name of each in messages.
 
     The suffix gives the format: ``.npy`` (1-d array); ``.json`` (a list, or an object name ->
-    length); ``.csv`` and ``.tsv`` (a column named length, lengths, frames, num_frames or n_frames,
-    or a single column); anything else is text with one number per line and comments after ``#``.
+    length); ``.csv`` and ``.tsv`` (a column named length, or a single column); anything else is
+    text with one number per line and comments after ``#``.
 
     Raises:
         InputError: the file is missing, is not in its format, or holds a length below 1.
@@ -110,10 +109,9 @@ def _read_column(lines: list[str]) -> tuple[list[float], list[str]]:
     titles = [title.lower() for title in rows[0][1]] if rows else []
     column = 0
     if len(titles) > 1 or (titles and titles[0][:1].isalpha()):
-        known = [titles.index(name) for name in LENGTH_COLUMNS if name in titles]
-        if len(titles) > 1 and not known:
+        if len(titles) > 1 and "length" not in titles:
             raise InputError(f"the columns are {', '.join(titles)}; name one of them 'length'")
-        column = known[0] if known else 0
+        column = titles.index("length") if "length" in titles else 0
         rows = rows[1:]
     values = []
     for line, row in rows:

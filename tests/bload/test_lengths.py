@@ -11,9 +11,9 @@ GOOD = [
     ("a.csv", "3\n5\n8\n"),
     ("a.csv", MARK + "3\n5\n8\n"),
     ("a.csv", "frames seen\n3\n5\n8\n"),
-    ("a.csv", "Name , Num_Frames \na,3\n\nb, 5\nc,8.0\n"),
-    ("a.csv", MARK + '"name";"n_frames"\n"a; with semicolon";3\nb;5\nc;8\n'),
-    ("a.CSV", "frames,name\n3,a\n5\n8,c\n"),  # a row may end after its length
+    ("a.csv", "Name , Length \na,3\n\nb, 5\nc,8.0\n"),
+    ("a.csv", MARK + '"name";"length"\n"a; with semicolon";3\nb;5\nc;8\n'),
+    ("a.CSV", "length,name\n3,a\n5\n8,c\n"),  # a row may end after its length
     ("a.tsv", "name\tlength\na\t3\nb\t5\nc\t8\n"),
     ("a.json", "[3, 5, 8]"),
     ("a.json", MARK + '{"a": 3, "b": 5, "c": 8.0}'),
