@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bload.packing.packers import find_packer, make_plan, natural_t_max
+from bload.packing.packers import find_packer, make_plan
 from bload.packing.plan import Plan
 
 ROUNDS = 6
@@ -53,14 +53,13 @@ def plan_apart(lengths: np.ndarray, packer: str, *place: Any, **options: Any) ->
 def plan_in_chunks(
     lengths: np.ndarray,
     packer: str,
-    t_max: int | None,
+    t_max: int,
     seed: int,
     epoch: int,
     chunk: int,
     **options: Any,
 ) -> Plan:
     """Return the blocks of an epoch that is planned by chunks of `chunk` sequences, as one plan."""
-    t_max = t_max or natural_t_max(lengths, packer)
     parts: list[list[np.ndarray]] = []
     for number, first in enumerate(range(0, len(lengths), chunk)):
         order = chunk_order(len(lengths), seed, epoch, first, chunk)

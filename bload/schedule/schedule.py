@@ -117,18 +117,13 @@ class Schedule:
         segments = np.append(np.diff(self.plan.offsets), 0)[self.block]
         return int(np.add.reduceat(segments, self.offsets[:-1]).max(initial=0))
 
-    def costs(self, cost: Cost = COST_PER_SLOT) -> np.ndarray:
-        """Return the cost of each micro-batch, ``(micro-batches,)``."""
+    def loads(self, cost: Cost = COST_PER_SLOT) -> np.ndarray:
+        """Return the cost of each rank's work in each step, ``(steps, ranks)``."""
         block_costs = np.append(cost.of_blocks(self.plan), 0.0)[self.block]
         is_filler = self.block < 0
         block_costs[is_filler] = cost.slot * np.repeat(self.slots, np.diff(self.offsets))[is_filler]
-        costs: np.ndarray = np.add.reduceat(block_costs, self.offsets[:-1])
-        costs = costs + cost.of_shape(self.slots)
-        return costs
-
-    def loads(self, cost: Cost = COST_PER_SLOT) -> np.ndarray:
-        """Return the cost of each rank's work in each step, ``(steps, ranks)``."""
-        loads: np.ndarray = np.add.reduceat(self.costs(cost), self.shares[:-1])
+        cost_M = np.add.reduceat(block_costs, self.offsets[:-1]) + cost.of_shape(self.slots)
+        loads: np.ndarray = np.add.reduceat(cost_M, self.shares[:-1])
         return loads.reshape(self.steps, self.ranks)
 
     def imbalance(self, cost: Cost = COST_PER_SLOT) -> float:
