@@ -127,7 +127,7 @@ def _table(args: argparse.Namespace, lengths: np.ndarray, names: list[str] | Non
         return
     print(
         "{source}: {sequences:,} sequences, {frames:,} frames, {shortest} to {longest}, "
-        "mean {mean:.3f}; means over {epochs} epochs".format(**summary)
+        "mean {mean:.3f}; plans of {}".format(plural(args.epochs, "epoch"), **summary)
     )
     for table in tables:
         print("\n" + format_table(table))
