@@ -14,7 +14,6 @@ protocol is in docs/evaluation.md.
 """
 
 import json
-from pathlib import Path
 from typing import Any
 
 import hydra
@@ -64,8 +63,6 @@ def evaluate_all(cfg: EvalJob, ranks: Ranks) -> None:
         results[name] = figures
         relations += rows
         folder = path.parent / f"pictures_{path.stem}_{split.source.split}"
-        if cfg.pictures_dir:
-            folder = Path(cfg.pictures_dir, name if len(paths) > 1 else "")
         album.save(folder, cfg.iou)
         if ranks.is_first:
             print(

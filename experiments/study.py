@@ -17,7 +17,7 @@ from tabulate import tabulate
 
 from bload.errors import InputError
 from datasets.files import write_whole
-from training.provenance import environment
+from training.folder import environment
 from training.report.charts import STYLE, WIDTH
 
 ROOT = Path(__file__).parents[1]

@@ -18,8 +18,6 @@ import torch
 from torch import Tensor
 
 from bload.batch.batch import Batch
-from bload.errors import check_choice
-from training.config import STARTS
 
 
 @dataclass(frozen=True)
@@ -40,16 +38,13 @@ class Ablation:
 
 
 def change_starts(start_BT: Tensor, valid_BT: Tensor, name: str, seed: int = 0) -> Tensor:
-    """Return where states are cleared, bool ``(B, T)``, for packed blocks and one of `STARTS`.
+    """Return where states are cleared in packed blocks, bool ``(B, T)``, by a name.
 
-    ``table``: `start_BT` itself. ``ignored``: only slot 0, so that states carry over between
-    sequences. ``wrong``: slot 0 and, for each other start, a random slot inside a sequence; fewer
-    if the block has fewer. The draw depends only on `seed` and on where the block's sequences lie,
-    so it is equal on every rank and in every batch. Raises `InputError` for another name.
+    ``ignored``: only slot 0, so that states carry over between sequences. ``wrong``: slot 0 and,
+    for each other start, a random slot inside a sequence; fewer if the block has fewer. The draw
+    depends only on `seed` and on where the block's sequences lie, so it is equal on every rank and
+    in every batch.
     """
-    check_choice("starts", name, STARTS)
-    if name == "table":
-        return start_BT
     changed_BT = torch.zeros_like(start_BT)
     changed_BT[:, 0] = start_BT[:, 0]
     if name == "ignored":

@@ -4,7 +4,7 @@ B blocks, T slots.
 """
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -25,13 +25,38 @@ from models.criterion import Criterion
 from models.dds import DDS
 from models.frames import Frames
 from models.gap import frame_gaps
-from training import recompute, sync
+from models.temporal.layers import walk_orders
+from training import memory, sync
 from training.ablations import Ablation
 from training.config import TrainConfig, TrainJob
 from training.data import Data
-from training.inputs import Inputs
 from training.optimiser import Optimiser, RateSchedule, build_optimiser
 from training.ranks import Ranks
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """From batches to what the network takes, on its device, resized there."""
+
+    letterbox: Letterbox
+    device: torch.device
+    has_gaps: bool = False
+    """True if the network reads the gaps before the frames."""
+    bptt: int | None = None
+    """Slots of back-propagation through time; None: the whole block."""
+
+    def __call__(self, batch: Batch, epoch: int = 0) -> tuple[Frames, Batch]:
+        """Return the frames of a batch, and the batch on the device, with targets that fit them."""
+        device_batch, extent_BT2 = self.letterbox(batch, self.device, epoch)
+        frames = Frames(
+            device_batch.inputs_BT,
+            batch.start_BT,
+            batch.valid_BT,
+            extent_BT2,
+            frame_gaps(batch) if self.has_gaps else None,
+            walk_orders(batch.start_BT, self.bptt),
+        )
+        return frames, device_batch
 
 
 @dataclass(frozen=True)
@@ -50,10 +75,8 @@ class Training:
     inputs: Inputs
     optimiser: Optimiser
     rate_schedule: RateSchedule
-    ablation: Callable[[Batch], Batch]
+    ablation: Ablation
     """Applied to every batch first; the identity but in ablations."""
-    evaluation_ablation: Callable[[Batch], Batch]
-    """Applied to every batch of an evaluation."""
     loader: BlockLoader | None = None
     """Tells where in its epoch a step is, for ``train.sync``."""
 
@@ -127,13 +150,6 @@ def build_network(cfg: ModelConfig, device: torch.device) -> DDS:
     return model
 
 
-def build_inputs(
-    cfg: ModelConfig, letterbox: Letterbox, device: torch.device, bptt: int | None = None
-) -> Inputs:
-    """Build what turns batches into frames for a model."""
-    return Inputs(letterbox, device, frame_gaps if cfg.time == "gap" else None, bptt)
-
-
 def open_training(
     cfg: TrainJob, ranks: Ranks, data: Data, saved: Mapping[str, Any] = {}
 ) -> Training:
@@ -146,7 +162,7 @@ def open_training(
     if cfg.model.recompute == "auto":
         recomputed = saved.get("recomputed")
         if recomputed is None:
-            recomputed = recompute.choose(cfg, ranks, sampler)
+            recomputed = memory.choose_recomputed(cfg, ranks, sampler)
     torch.manual_seed(cfg.train.seed)
     with ranks.agree_on_errors():
         model = build_network(cfg.model, ranks.device)
@@ -183,7 +199,9 @@ def build_training(
         parallel=model,
         average=AveragedModel(model, multi_avg_fn=average_fn) if average_fn else None,
         criterion=Criterion(**vars(cfg.loss)),
-        inputs=build_inputs(cfg.model, Letterbox(source, augmentation), ranks.device, train.bptt),
+        inputs=Inputs(
+            Letterbox(source, augmentation), ranks.device, cfg.model.time == "gap", train.bptt
+        ),
         optimiser=build_optimiser(
             model, train.lr, train.backbone_lr, train.weight_decay, train.muon_lr
         ),
@@ -191,7 +209,6 @@ def build_training(
             train.schedule, train.epochs, train.warmup_epochs, train.step_at
         ),
         ablation=Ablation(train.starts, train.padding, train.seed),
-        evaluation_ablation=Ablation(train.starts, seed=train.seed),
         loader=loader,
     )
     if ranks.world_size == 1 or training.has_own_weights:

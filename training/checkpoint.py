@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
+from torch import Tensor
 from torch.optim.swa_utils import AveragedModel
+from torch.utils._pytree import tree_map_only
 
 from bload import BlockLoader, InputError
 from datasets.files import reading, write_whole
@@ -22,7 +24,7 @@ from training.build import Training
 from training.config import TrainJob
 from training.folder import LAST, PREVIOUS, checkpoint_file, differences
 from training.stopping import AgreedError
-from training.sync import gather_states, own_state
+from training.sync import own_state
 
 
 @dataclass
@@ -52,7 +54,10 @@ def save_checkpoint(
 
     All ranks call this.
     """
-    rank_states = gather_states(training.state_dict()) if training.has_own_weights else []
+    rank_states = []
+    if training.has_own_weights:
+        state = tree_map_only(Tensor, Tensor.cpu, training.state_dict())
+        rank_states = training.ranks.gather(state)
     with training.mean_over_ranks():
         if not training.ranks.is_first:
             return

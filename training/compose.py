@@ -23,8 +23,7 @@ from bload.errors import InputError, suggest
 from bload.packing.packers import PACKERS
 from datasets.build import DATASETS
 from datasets.config_fields import meanings
-from training.config import CONFIGS, EvalJob, TrainJob
-from training.loader_config import loader_schema
+from training.config import CONFIGS, EvalJob, TrainJob, loader_schema
 from training.stopping import AgreedError
 
 
@@ -112,8 +111,7 @@ def short_forms() -> dict[str, Any]:
     files = (CONFIGS / "experiment").glob("[!_]*.yaml")
     quick = {file.stem: yaml.safe_load(file.read_text()).get("quick", {}) for file in files}
     return {
-        name: changes | {"experiment": changes.get("experiment", {}) | {"name": f"{name}_quick"}}
-        for name, changes in quick.items()
+        name: changes | {"experiment": {"name": f"{name}_quick"}} for name, changes in quick.items()
     }
 
 

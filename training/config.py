@@ -5,24 +5,26 @@ A key without a default is in `configs/`, where files may also set the others.
 A key with the metadata ``"defining": False`` does not change what is trained: it is not part of a
 run's name, and may differ when the run resumes. A new key at its default leaves names as they are.
 The keys of the groups `dataset`, `model` and `loss` are in datasets/config.py and
-models/config.py; those of a loader are in training/loader_config.py, and are the options of its
-packer.
+models/config.py.
 """
 
 import os
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, make_dataclass, replace
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, get_args, get_type_hints
 
 from bload.errors import InputError
+from bload.packing.cost import Cost
+from bload.packing.packers import find_packer, make_plan
+from bload.schedule.balance import BALANCES
 from datasets.config import DatasetConfig
 from datasets.config_fields import Checked, choice, key, number
 from datasets.scoring.iou import CONVENTIONS
 from datasets.synthetic.world import SPLITS
 from models.config import LossConfig, ModelConfig
-from training.loader_config import LoaderConfig
 
 AMPS, DEVICES = ("auto", "bf16", "off"), ("auto", "cpu", "cuda")
 SCHEDULES, EXCHANGES = ("cosine", "step"), ("none", "frames")
@@ -37,19 +39,87 @@ MOST_WORKERS = 8
 CONFIGS = Path(__file__).parents[1] / "configs"
 
 
-def core_count() -> int:
-    """Return the number of cores that this process may use, as set by Slurm or a container."""
-    if hasattr(os, "sched_getaffinity"):  # on Linux
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def worker_count(requested: int) -> int:
     """Return the data workers of a rank: as many as `requested`, or for -1 its share of cores."""
     if requested >= 0:
         return requested
-    share = core_count() // int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+    on_linux = hasattr(os, "sched_getaffinity")  # as set by Slurm or a container
+    cores = len(os.sched_getaffinity(0)) if on_linux else os.cpu_count() or 1
+    share = cores // int(os.environ.get("LOCAL_WORLD_SIZE", 1))
     return min(MOST_WORKERS, max(1, share))
+
+
+@dataclass
+class LoaderConfig(Checked):
+    """Keys of every loader; `loader_schema` adds the options of its packer."""
+
+    prefix = "loader."
+
+    name: str = key("the packer")
+    t_max: int | None = number(
+        1, 10**7, "slots per block; null: the longest video (clips: the mean length)", None
+    )
+    last: str = choice(("fill", "drop"), "what is done with an incomplete last step", "fill")
+    balance: str = choice(BALANCES, "how blocks are assigned to steps and ranks", "none")
+    cost: Any = key("of a block, for balance: slots, or numbers of a bload.Cost", "slots")
+    block_sizes: Any = key("block sizes, such as [94,47], or how many sizes to choose", 1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        try:
+            self._cost()
+        except TypeError as error:
+            raise InputError(
+                f"loader.cost is {self.cost!r}; give slots, or a list of 1 to {len(fields(Cost))} "
+                "numbers from 0 on"
+            ) from error
+        self._check_packer_options()
+
+    def _cost(self) -> Cost:
+        return Cost() if self.cost == "slots" else Cost(*self.cost)
+
+    def _check_packer_options(self) -> None:
+        """Let the packer check its options on one sequence of one frame."""
+        names = [name for name in find_packer(self.name).options if hasattr(self, name)]
+        try:
+            make_plan([1], self.name, 1, **{name: getattr(self, name) for name in names})
+        except InputError as error:
+            if str(error).split()[0] in names:  # else it is about the sequence
+                raise InputError(f"loader.{error}") from None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Options of `bload.BlockLoader`: all keys but the name."""
+        values = {key: value for key, value in asdict(self).items() if key != "name"}
+        values["cost"] = self._cost()
+        return values
+
+    def __reduce__(self):  # the class is made from a packer, so pickle would not find it
+        return _unpickled, (asdict(self),)
+
+
+def _unpickled(values: dict[str, Any]) -> LoaderConfig:
+    return loader_schema(values["name"])(**values)
+
+
+@cache
+def loader_schema(packer: str) -> type[LoaderConfig]:
+    """Return the config class of a loader: `LoaderConfig` and the options of its packer."""
+    hints = get_type_hints(find_packer(packer).pack)
+    choices = {
+        name: ", ".join(option for option in get_args(kind) if isinstance(option, str))
+        for name, kind in hints.items()
+    }
+    options = [
+        (
+            name,
+            Any if default is None else type(default),
+            key(f"{packer}: {choices.get(name) or 'a number'}", default),
+        )
+        for name, default in find_packer(packer).options.items()
+        if name != "batch_slots"  # in train
+    ]
+    return make_dataclass(f"{packer}_config", options, bases=(LoaderConfig,))
 
 
 @dataclass
@@ -150,7 +220,6 @@ class TrainConfig(Checked):
 
 RESUMING = ("auto", "elastic")
 """Values of ``run.resume`` that go on with the run in its folder."""
-NAME = r"\w[\w.,+=@-]*"
 
 
 @dataclass
@@ -168,13 +237,10 @@ class RunConfig:
     )
 
     def __post_init__(self) -> None:
-        if not self.root:
-            raise InputError("run.root is ''; give a folder for runs, or . for the current one")
-        name = self.name
-        if name is not None and not (re.fullmatch(NAME, name) and len(name.encode()) <= 200):
+        if self.name is not None and not re.fullmatch(r"\w[\w.,+=@-]*", self.name):
             raise InputError(
-                f"run.name is {name!r}; give the name of a folder in run.root: up to 200 bytes of "
-                "letters, digits and -_.,+=@, from a letter or digit on"
+                f"run.name is {self.name!r}; give the name of a folder in run.root: letters, "
+                "digits and -_.,+=@, from a letter or digit on"
             )
 
 
@@ -185,7 +251,6 @@ class ExperimentConfig:
     prefix: ClassVar[str] = "experiment."
 
     name: str | None = key("file in configs/experiment; its runs share a folder", None)
-    minutes: float | None = key("of one of its runs on two idle cores, on average", None)
 
 
 @dataclass
@@ -225,17 +290,11 @@ class TrainJob:
                 "train.padding=repeated fills up blocks, and rows of loader.long=carry have none "
                 "of their own; set train.padding=masked"
             )
-        if self.train.exchange == "none":
-            return
-        if self.loader.balance == "counts":
+        is_even = self.loader.balance != "counts" and self.train.sync == "allreduce"
+        if self.train.exchange == "frames" and not is_even:
             raise InputError(
-                "train.exchange=frames takes as many batches on every rank, and "
-                "loader.balance=counts does not; choose another or set train.exchange=none"
-            )
-        if self.train.sync != "allreduce":
-            raise InputError(
-                "train.exchange=frames needs ranks with equal weights, and under "
-                f"train.sync={self.train.sync} they differ; set train.sync=allreduce"
+                "train.exchange=frames needs equal weights and as many batches on every rank; set "
+                "train.sync=allreduce and another loader.balance than counts"
             )
 
 
@@ -256,7 +315,6 @@ class EvalJob(Checked):
     workers: int = number(-1, 256, "data workers per rank; -1: a core each, at most 8 per rank", 1)
     out: str | None = key("JSON file for the figures, by checkpoint if there are several", None)
     pictures: int = number(0, MAX_COUNT, "videos to draw, spread over the split", 0)
-    pictures_dir: str | None = key("folder for the drawn videos; null: beside the checkpoint", None)
     predictions: str | None = key("Parquet file for the predictions of every frame", None)
     relations: str | None = key("csv file for the recall of every relation and group", None)
 

@@ -26,14 +26,12 @@ from datasets.scoring.predictions_file import PredictionsWriter, join_parts
 from datasets.scoring.recall import RecallMeter
 from datasets.scoring.tables import relation_rows, write_relations
 from datasets.synthetic.yardsticks import Yardsticks
-from models.config import ModelConfig
 from models.predict import predict
 from training.ablations import Ablation
-from training.build import build_inputs
+from training.build import Inputs
 from training.config import TIMEOUT, EvalJob
 from training.data import Split
 from training.folder import LAST
-from training.inputs import Inputs
 from training.ranks import Ranks, autocast, use_gpu
 from training.stopping import detach_worker
 
@@ -77,7 +75,7 @@ def evaluate_checkpoint(
             model,
             source,
             ranks,
-            inputs=build_inputs(ModelConfig(**config["model"]), Letterbox(source), ranks.device),
+            inputs=Inputs(Letterbox(source), ranks.device, config["model"]["time"] == "gap"),
             batch_slots=cfg.batch_slots,
             amp=cfg.amp,
             workers=cfg.workers,

@@ -115,22 +115,14 @@ def summarise(epochs: list[dict[str, Any]]) -> dict[str, float]:
 def run_summary(
     cfg: TrainJob, folder: Path, training: Training, loader: BlockLoader, progress: Progress
 ) -> dict[str, Any]:
-    """Return config, costs and recall on validation videos of a run, as in ``summary.json``."""
+    """Return the costs and the recall on validation videos of a run, as in ``summary.json``."""
     return {
-        "run": folder.name,
         "folder": str(folder),
         "loader": cfg.loader.name,
         "clips": vars(cfg.loader).get("clips"),
         "t_max": loader.sampler.t_max,
         "lengths": lengths_digest(loader.sampler.lengths),
-        "dataset": cfg.dataset.name,
-        "model": cfg.model.name,
-        "queries": cfg.model.queries,
-        "seed": cfg.train.seed,
         "starts": cfg.train.starts,
-        "temporal": cfg.model.temporal,
-        "padding_mode": cfg.train.padding,
-        "experiment": cfg.experiment.name,
         "ranks": training.ranks.world_size,
         "device": training.ranks.device.type,
         "epochs": training.cfg.epochs,

@@ -15,16 +15,25 @@ lock              held by the run that is writing here
 
 import hashlib
 import json
+import os
+import platform
+import re
+import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, fields, is_dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+import torchvision
+
+import bload
 from bload.errors import InputError
 from datasets.files import lock_folder, reading, write_whole
-from training.config import RESUMING, TrainJob
-from training.provenance import environment
+from training.config import CONFIGS, RESUMING, TrainJob
 from training.ranks import Ranks
 
 LAST, PREVIOUS = "last.pt", "previous.pt"
@@ -77,6 +86,34 @@ def differences(saved: Row, cfg: TrainJob) -> dict[str, str]:
             if was != values[group.name][key.name]:
                 changed[name] = f"was {was} and is {values[group.name][key.name]}"
     return changed
+
+
+@cache
+def environment() -> dict[str, Any]:
+    """Return the machine, versions and the commit of this checkout, as of the first call."""
+    describe = ["git", "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
+    try:
+        commit = subprocess.run(describe, cwd=CONFIGS, capture_output=True, text=True).stdout
+    except FileNotFoundError:  # no git
+        commit = ""
+    info = Path("/proc/cpuinfo")
+    cpus = re.findall(r"model name\s*: (.*)", info.read_text()) if info.exists() else []
+    return {
+        "machine": {
+            "cpu": cpus[0] if cpus else platform.machine(),
+            "cores": os.cpu_count(),
+            "gpu": torch.cuda.get_device_name(0) if torch.cuda.is_available() else None,
+            "system": platform.platform(),
+        },
+        "versions": {
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "torchvision": torchvision.__version__,
+            "numpy": np.__version__,
+            "bload": bload.__version__,
+        },
+        "git": commit.strip() or None,
+    }
 
 
 class RunFolder:
@@ -215,19 +252,8 @@ def read_json(path: Path) -> Row:
 
 
 def read_lines(path: Path) -> Iterator[tuple[str, Row]]:
-    """Yield text and values of each line of metrics.jsonl, except lines cut off by a kill.
-
-    Raises:
-        InputError: a line has no kind, epoch or step.
-    """
+    """Yield text and values of each line of metrics.jsonl, except lines cut off by a kill."""
     content = path.read_bytes() if path.exists() else b""
-    for number, text in enumerate(content.decode(errors="replace").splitlines(), 1):
-        try:
-            line = json.loads(text)
-        except ValueError:
-            continue
-        if not isinstance(line, dict) or not line.keys() >= {"kind", "epoch", "step"}:
-            raise InputError(
-                f"{path}, line {number}, has no kind, epoch and step; put back a whole one"
-            )
-        yield text, line
+    for text in content.decode(errors="replace").splitlines():
+        with suppress(ValueError):
+            yield text, json.loads(text)

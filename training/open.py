@@ -16,7 +16,6 @@ from training.folder import RunFolder, checkpoint_file, read_json, run_name
 from training.memory import reset_peak_memory
 from training.printing import opening_text
 from training.ranks import Ranks
-from training.report import page
 from training.run import Run
 from training.tracking import Tracker
 
@@ -40,9 +39,6 @@ def prepare_run(cfg: TrainJob, ranks: Ranks) -> tuple[RunFolder, Data, dict[str,
     if ranks.is_first:
         recall = f" with {100 * summary['with/recall@20']:.2f} % Recall@20" if summary else ""
         print(f"{folder.path} had finished before{recall}; run.resume=never trains it again.")
-    if not ranks.gather(folder.page.exists())[0]:  # killed while it was drawn
-        with folder.lock(ranks):
-            page.write_or_warn(folder, ranks)
     return folder, data, summary
 
 
@@ -58,8 +54,7 @@ def open_run(cfg: TrainJob, ranks: Ranks, folder: RunFolder, data: Data) -> Iter
             if ranks.is_first:
                 sampler = data.loader.sampler
                 print(opening_text(folder.path, cfg.loader.name, sampler, ranks, remarks))
-            with run.tracker as tracker:
-                tracker.draw({cfg.loader.name: data.loader.plan})
+            with run.tracker:
                 reset_peak_memory(ranks.device)
                 with ranks.stop.record_signals():
                     yield run

@@ -1,21 +1,16 @@
 """Output of a run on the screen: its beginning, one line per epoch, the summary at the end."""
 
 import math
-import shlex
-import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
 from tabulate import tabulate
 
 from bload import BlockSampler
 from training.ranks import Ranks
 
 Figures = Mapping[str, Any]
-POOR_SHARE = 0.5
-"""Share of the best possible Recall@20 without memory below which a model has learned little."""
 CONSTRAINTS_IN_WORDS = {
     "with": ("with constraint", "the best attention, spatial and contacting relation per pair"),
     "semi": ("semi constraint", "the best attention relation per pair, others if above 0.9"),
@@ -37,12 +32,7 @@ def opening_text(
         f"{path}: loader {loader}, T_max {sampler.t_max}, {len(lengths):,} videos, "
         f"{lengths.sum():,} frames, {ranks.world_size} x {ranks.device.type}"
     )
-    gpus = torch.cuda.device_count() if ranks.device.type == "cuda" else 0
-    idle = ""
-    if ranks.world_size == 1 and gpus > 1:
-        command = f"torchrun --nproc_per_node={gpus} {shlex.join(sys.argv)}"
-        idle = f"this trains on one of {gpus} GPUs; on all of them: {command}"
-    return "\n".join(text for text in (first, idle, *remarks) if text)
+    return "\n".join(text for text in (first, *remarks) if text)
 
 
 def epoch_line(epoch: int, epochs: int, figures: Figures) -> str:
@@ -94,8 +84,6 @@ def recall_rows(figures: Figures) -> list[tuple[str, str]]:
         value = f"{recall_at[20]} %   (@10 {recall_at[10]}, @50 {recall_at[50]}; {listed})"
         rows.append((f"Recall@20, {words}", value))
     rows[1:1] = best_rows(figures)
-    if distance := compare_with_memoryless(figures):
-        rows.append(("conclusion", f"Recall@20 is {distance}"))
     return rows
 
 
@@ -113,17 +101,3 @@ def best_rows(figures: Figures) -> list[tuple[str, str]]:
             value = f"{model:.2f} %   (ideal observers: {observers})" if ending else observers
             rows.append((name, value))
     return rows
-
-
-def compare_with_memoryless(figures: Figures) -> str:
-    """Say how far Recall@20 is from the best without memory; empty if that is not known."""
-    keys = ("with/recall@20", "memoryless/recall@20")
-    model, memoryless = (figures.get(key, math.nan) for key in keys)
-    if not math.isfinite(model + memoryless):
-        return ""
-    if model < POOR_SHARE * memoryless:
-        return "so low that the run was too short to learn much"
-    points = 100 * (model - memoryless)
-    side = "above" if points >= 0 else "below"
-    best = f"the best possible without memory ({100 * memoryless:.1f} %)"
-    return f"{abs(points):.1f} points {side} {best}"

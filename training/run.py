@@ -6,7 +6,7 @@
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,7 @@ from tqdm import tqdm
 
 from bload import Batch
 from datasets.letterbox import Letterbox
-from training.build import Training, build_inputs
-from training.carry import open_row_states, pack_row_states
+from training.build import Inputs, Training
 from training.checkpoint import Progress, save_checkpoint
 from training.config import TrainJob
 from training.data import Data, Split
@@ -24,9 +23,8 @@ from training.figures import Meter, epoch_figures, run_summary, sum_losses
 from training.folder import RunFolder
 from training.printing import epoch_line, summary_text
 from training.ranks import Ranks
-from training.report import page
 from training.report.frames import Album
-from training.step import Position, train_step
+from training.step import Position, open_row_states, pack_row_states, train_step
 from training.stopping import Stopped
 from training.tracking import Tracker
 
@@ -179,13 +177,15 @@ class Run:
                 self.training.evaluated_model,
                 split.source,
                 self.ranks,
-                inputs=build_inputs(self.cfg.model, Letterbox(split.source), self.ranks.device),
+                inputs=Inputs(
+                    Letterbox(split.source), self.ranks.device, self.cfg.model.time == "gap"
+                ),
                 batch_slots=2 * train.batch_slots,  # no activations are kept
                 amp=train.amp,
                 workers=train.workers,
                 timeout=train.timeout,
                 yardsticks=split.yardsticks,
-                ablation=self.training.evaluation_ablation,
+                ablation=replace(self.training.ablation, padding="masked"),
                 **options,
             )
 
@@ -205,6 +205,8 @@ class Run:
 
     def finish(self) -> dict[str, Any]:
         """Evaluate, write and print the summary, and draw the run's page."""
+        from training.report import page  # with matplotlib and pandas
+
         source = self.data.final.source
         if self.ranks.is_first:
             print(f"evaluating {len(source.lengths):,} videos of split {source.split}", flush=True)

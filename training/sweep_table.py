@@ -3,43 +3,25 @@
 The paper's figure stands in brackets beside those of runs on videos of Action Genome's lengths.
 """
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any
 
 from tabulate import tabulate
 
 from datasets.files import write_whole
 from training import paper
+from training.jobs import Job
 
 FIGURES = {
-    "padding": ("padded slots per epoch", 0),
-    "deleted": ("deleted frames per epoch", 0),
-    "seconds": ("seconds per epoch", 1),
-    "speed": ("speed, naive = 1", 2),
-    "recall": ("Recall@20, %", 2),
+    "padding": ("padded slots per epoch", 0, "padding"),
+    "deleted": ("deleted frames per epoch", 0, "deleted"),
+    "seconds": ("seconds per epoch", 1, "epoch_seconds"),
+    "speed": ("speed, naive = 1", 2, None),
+    "recall": ("Recall@20, %", 2, "with/recall@20"),
 }
-"""Name of a figure -> its heading, and its digits."""
-
-SUMMARY_KEYS = {
-    "padding": "padding",
-    "deleted": "deleted",
-    "seconds": "epoch_seconds",
-    "recall": "with/recall@20",
-}
-"""Name of a figure -> its key in a run's summary."""
-
-
-class Job(NamedTuple):
-    """A job of a sweep that has ended."""
-
-    overrides: str
-    status: int
-    result: Mapping[str, Any]
-    """Its summary, or its error."""
+"""Name of a figure -> its heading, its digits, and its key in a run's summary."""
 
 
 def name_rows(jobs: Sequence[Job]) -> list[str]:
@@ -62,8 +44,8 @@ def tabulate_jobs(jobs: Sequence[Job]) -> list[dict[str, Any]]:
             finished.setdefault(name, []).append(job.result)
     rows: list[dict[str, Any]] = []
     for name, runs in finished.items():
-        means = {key: fmean(run[key] for run in runs) for key in SUMMARY_KEYS.values()}
-        row = {key: means[name] for key, name in SUMMARY_KEYS.items()}
+        keys = {figure: key for figure, (*_, key) in FIGURES.items() if key}
+        row = {figure: fmean(run[key] for run in runs) for figure, key in keys.items()}
         rows.append({"run": name, "runs": len(runs), **row, "recall": 100 * row["recall"]})
         if paper.is_papers_loader(runs[0]):
             rows[-1] |= {f"paper_{key}": paper.cell(runs[0]["loader"], key) for key in FIGURES}
@@ -81,14 +63,14 @@ def format_table(rows: Sequence[Mapping[str, Any]]) -> str:
             row["run"],
             *(
                 f"{row[key]:,.{digits}f}{f' (paper {known})' if known else ''}"
-                for key, (_, digits) in shown.items()
+                for key, (_, digits, _) in shown.items()
                 for known in [row.get(f"paper_{key}")]
             ),
             row["runs"],
         ]
         for row in rows
     ]
-    heads = ["", *(heading for heading, _ in shown.values()), "runs"]
+    heads = ["", *(heading for heading, *_ in shown.values()), "runs"]
     sides = ["left", *["right"] * (len(heads) - 1)]
     text = tabulate(cells, heads, "pipe", disable_numparse=True, colalign=sides)
     notes = [f"`{mark}` {words}." for mark, words in paper.MARKS.items() if mark in text]
@@ -100,16 +82,13 @@ def close_sweep(jobs: Sequence[Job]) -> str:
 
     Without a finished run nothing is written.
     """
+    import pandas as pd  # slow
+
     errors = [f"failed: {job.overrides}: {job.result['error']}" for job in jobs if job.status]
     if not (rows := tabulate_jobs(jobs)):
         return "\n".join(errors)
     folder = next(Path(job.result["folder"]).parent for job in jobs if "folder" in job.result)
-    keys = ["run", "runs", *(key for name in FIGURES for key in (name, f"paper_{name}"))]
-    lines = io.StringIO()
-    writer = csv.DictWriter(lines, [key for key in keys if any(key in row for row in rows)])
-    writer.writeheader()
-    writer.writerows(rows)
     text = format_table(rows)
-    write_whole(folder / "table.csv", lines.getvalue())
+    write_whole(folder / "table.csv", pd.DataFrame(rows).to_csv(index=False))
     write_whole(folder / "table.md", f"{text}\n")
     return "\n".join([text, f"\nwritten to {folder / 'table.md'} and table.csv", *errors])

@@ -21,7 +21,6 @@ the number of ranks. So the mean of the ranks' gradients is the gradient of ``al
 keeps its own AdamW moments. Ranks still sum a few counts in each step and so wait for each other.
 """
 
-import io
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -95,17 +94,8 @@ def mix_parameters(modules: Sequence[nn.Module], mix: Callable[[Tensor], Tensor]
     return own_P
 
 
-def gather_states(state: State) -> list[State]:
-    """Return the states of all ranks, on rank 0's CPU; on other ranks an empty list."""
-    contents = io.BytesIO()
-    torch.save(state, contents)
-    parts: list = [None] * dist.get_world_size() if dist.get_rank() == 0 else []
-    dist.gather_object(contents.getvalue(), parts or None)
-    return [torch.load(io.BytesIO(part), map_location="cpu", weights_only=True) for part in parts]
-
-
 def own_state(states: Sequence[State], rank: int, ranks: int) -> State:
-    """Return a rank's own of `gather_states`; raises `InputError` on another number of ranks."""
+    """Return a rank's own of the states of all; raises `InputError` on another number of ranks."""
     if len(states) != ranks:
         raise InputError(
             f"the checkpoint holds {len(states)} ranks, each with weights of its own, and here are "

@@ -6,11 +6,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Self
 
-from bload import Plan
-from bload.show.draw import draw_plans
 from datasets.files import write_whole
 from training.checkpoint import Progress
 from training.config import TrainJob
@@ -83,12 +80,6 @@ class Tracker:
         if kind == "epoch":
             self.steps, self.finished_epochs = self.steps + step, epoch
         self._send({"epoch": epoch, **values}, step if epoch > self.finished_epochs else 0)
-
-    def draw(self, plans: dict[str, Plan]) -> None:
-        """Send wandb a picture of the first blocks of the plans, by loader."""
-        if self.wandb is not None:
-            with self._guarded(), TemporaryDirectory() as folder:
-                self.show(draw_plans(plans, Path(folder) / "blocks.png"))
 
     def show(self, picture: Path) -> None:
         """Send wandb a picture, if it exists, by its name."""

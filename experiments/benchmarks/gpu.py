@@ -24,9 +24,8 @@ from experiments.benchmarks import FEW_VIDEOS, Row, Table, make_job
 from experiments.interleaved import Contender
 from models.cost import measure_cost
 from training.config import TrainJob
-from training.memory import free_memory, peak_memory_mib
+from training.memory import MEMORY_SHARES, free_memory, peak_memory_mib
 from training.ranks import Ranks, autocast
-from training.recompute import MEMORY_SHARES
 
 CODE = ("models", "bload/batch/walk.py", "bload/batch/walk_order.py", "training/step.py")
 LOADERS = ("naive", "mix", "sampling", "bucket", "ragged", "bload", "bload_exact")

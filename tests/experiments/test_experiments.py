@@ -1,5 +1,6 @@
 """The experiments' files: every command in them gives the jobs that they speak of."""
 
+import os
 import re
 from dataclasses import replace
 from functools import cache
@@ -12,7 +13,6 @@ from hydra import compose, initialize_config_dir
 from bload import InputError, make_plan
 from bload.schedule.balance import make_schedule
 from datasets.synthetic.world import draw_lengths
-from training import config
 from training.compose import compose_job
 from training.config import CONFIGS
 
@@ -96,7 +96,7 @@ def test_action_genome_is_the_full_network_by_its_own_recipe_on_augmented_exact_
 
 def test_reading_processes_are_a_share_of_the_cores_up_to_eight(monkeypatch):
     for cores, ranks, workers in ((2, 1, 2), (64, 8, 8), (64, 2, 8), (12, 4, 3), (2, 4, 1)):
-        monkeypatch.setattr(config, "core_count", lambda cores=cores: cores)
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: range(cores))
         monkeypatch.setenv("LOCAL_WORLD_SIZE", str(ranks))
         assert compose_job("train", ["experiment=action_genome"]).train.workers == workers
 

@@ -11,9 +11,8 @@ from models.gap import frame_gaps
 from models.temporal import TEMPORAL_PARTS
 from tests.training.jobs import one_rank
 from training.build import open_training
-from training.carry import open_row_states, pack_row_states
 from training.data import open_data
-from training.step import Position, train_step
+from training.step import Position, open_row_states, pack_row_states, train_step
 
 CARRY = ("loader.long=carry", "loader.t_max=10", "train.batch_slots=40", "model.time=gap")
 

@@ -23,8 +23,7 @@ from datasets.config import DatasetConfig
 from models.config import LossConfig, ModelConfig
 from tests.training.jobs import one_rank, overrides
 from training.compose import compose_job
-from training.config import TrainConfig
-from training.loader_config import loader_schema
+from training.config import TrainConfig, loader_schema
 from training.ranks import Ranks, join_ranks, set_deterministic
 from training.report import page
 

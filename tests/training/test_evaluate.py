@@ -122,11 +122,6 @@ def test_packed_videos_have_the_recall_of_videos_alone(config, packed):
     assert meter.summary(KS) == packed
 
 
-@pytest.mark.parametrize("batch_slots", [1, 212])
-def test_the_batch_does_not_change_the_figures(config, packed, batch_slots):
-    assert figures(one_rank(), config(), batch_slots) == packed
-
-
 @pytest.mark.dist
 @pytest.mark.parametrize("only_first", [False, True], ids=["all-videos", "a-rank-without-frames"])
 def test_two_ranks_give_the_figures_of_one_on_each_rank(config, two_ranks, only_first):

@@ -1,15 +1,13 @@
 """Predictions that an evaluation wrote give its figures again, to the last bit, without torch."""
 
 import json
-import re
 import sys
 
 import pytest
 
 from datasets.annotations.read import read_annotations
 from datasets.scoring.__main__ import main
-from datasets.scoring.prediction import FramePrediction
-from datasets.scoring.predictions_file import read_metadata, read_predictions, write_predictions
+from datasets.scoring.predictions_file import read_metadata, read_predictions
 from datasets.scoring.ranking import KS
 from tests.installation import run
 from tests.training.jobs import REPOSITORY, evaluate, one_rank
@@ -80,20 +78,3 @@ def test_the_command_writes_every_frame_once_and_says_what_made_it(finished, dat
         if name not in (*NOT_EQUAL, "epoch") and not name.endswith(of_the_world)
     }
     assert len(relations.read_text().splitlines()) == 1 + 3 * len(KS) * (26 + 3)
-
-
-def test_a_file_of_other_frames_is_reported(written, data_root, tmp_path, capsys):
-    root = ["--root", str(data_root), "--small-boxes", "keep", "--split"]
-    assert main([str(written[0]), *root, "train"]) == 2
-    assert re.search("has frame test.* not one of the ", capsys.readouterr().err)
-    videos = read_annotations(data_root, "test").videos
-    frames = [(frame, FramePrediction.empty()) for video in videos for frame in video.frames]
-    write_predictions(tmp_path / "less.parquet", frames[:-1], {})
-    last = frames[-1][0].name
-    assert main([str(tmp_path / "less.parquet"), *root, "test"]) == 2
-    assert f"lacks 1 of 123 frames, such as {last}" in capsys.readouterr().err
-    assert main([str(tmp_path / "less.parquet")]) == 2
-    assert "give --root, --split and --small-boxes" in capsys.readouterr().err
-    write_predictions(tmp_path / "empty.parquet", frames, {})
-    assert main([str(tmp_path / "empty.parquet"), *root, "test"]) == 0
-    assert "123 frames" in capsys.readouterr().out

@@ -5,7 +5,7 @@ import pytest
 from bload import Plan
 from bload.schedule.balance import make_schedule
 from training.figures import imbalance
-from training.printing import CONSTRAINTS_IN_WORDS, compare_with_memoryless, recall_rows
+from training.printing import CONSTRAINTS_IN_WORDS, recall_rows
 
 
 def test_the_fullest_rank_of_each_step_makes_the_imbalance():
@@ -13,19 +13,6 @@ def test_the_fullest_rank_of_each_step_makes_the_imbalance():
     schedule = make_schedule(plan, 2)
     assert imbalance(schedule, skips_padding=False) == 1
     assert imbalance(schedule, skips_padding=True) == pytest.approx((6 + 4) / (4 + 3.5))
-
-
-@pytest.mark.parametrize(
-    ("model", "says"),
-    [
-        (0.712, "3.2 points above the best possible without memory (68.0 %)"),
-        (0.609, "7.1 points below the best possible without memory (68.0 %)"),
-        (0.004, "so low that the run was too short to learn much"),
-    ],
-)
-def test_the_verdict_says_on_which_side_of_the_observer_a_model_is(model, says):
-    assert compare_with_memoryless({"with/recall@20": model, "memoryless/recall@20": 0.68}) == says
-    assert compare_with_memoryless({"with/recall@20": model}) == ""
 
 
 def test_every_recall_is_in_the_summary_once_with_the_observers_beside_it():

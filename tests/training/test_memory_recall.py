@@ -1,41 +1,13 @@
-"""Recall on memory-dependent triplets, what it is held against, and states cleared elsewhere."""
+"""An evaluation clears states as training did, and gives the recall of what needs memory."""
 
 from unittest import mock
 
 import pytest
 
 import train
-from datasets.synthetic.world import World
-from datasets.synthetic.yardsticks import make_yardsticks
 from tests.training.jobs import evaluate, one_rank, only_run, overrides
-from tests.training.test_evaluate import recall, seer_and_source
 from training.ablations import Ablation
 from training.compose import compose_job
-
-
-@pytest.fixture(scope="module")
-def seen(small_job):
-    return seer_and_source(small_job)
-
-
-@pytest.fixture(scope="module")
-def plain(seen):
-    """What is measured without yardsticks and ablations."""
-    return recall(*seen)
-
-
-def test_yardsticks_add_figures_and_change_none(seen, plain, small_job):
-    seer, source = seen
-    yardsticks = make_yardsticks(source, World(**small_job.dataset.knobs))
-    figures = recall(seer, source, yardsticks=yardsticks)
-    assert {name: figures[name] for name in plain} == plain
-    observers = (f"{one}/recall@20" for one in ("memoryless", "remembering"))
-    assert {name for name in figures if name not in plain} == {
-        *(name + "_memory" for name in plain if "/recall@" in name),
-        *(name + end for name in observers for end in ("", "_memory")),
-    }
-    assert 0 < figures["with/recall@20_memory"] < 1
-    assert figures["with/recall@20_memory"] != figures["with/recall@20"]
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import copy
 
 import torch
 
-from training.muon import Muon
+from training.optimiser import Muon
 
 SHAPES = [(16, 16), (48, 16), (16, 16), (16, 40), (48, 16)]
 

@@ -55,7 +55,7 @@ def test_videos_become_frames_train_a_model_and_are_evaluated(root, tmp_path, ca
     assert summary["eval_frames"] == 16
     said = capsys.readouterr().out
     assert re.search(rf"^run folder +{folder}$", said, re.M)
-    assert "conclusion" not in said  # nobody knows what is possible without memory
+    assert "ideal observers" not in said  # nobody knows what is possible without memory
     assert (folder / "prediction.png").exists()
     page = (folder / "report.html").read_text()
     assert "possible without memory" not in page

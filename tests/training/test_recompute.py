@@ -1,6 +1,5 @@
 """model.recompute=auto: what it decides."""
 
-import mmap
 from types import SimpleNamespace
 
 import pytest
@@ -8,8 +7,8 @@ import torch
 
 from models.cost import NetworkCost
 from tests.training.jobs import one_rank
-from training import recompute
-from training.memory import free_memory, taken_memory
+from training import memory
+from training.memory import free_memory
 from training.ranks import Ranks
 
 MIB = 2**20
@@ -17,7 +16,7 @@ MIB = 2**20
 
 def decide(cfg, frames):
     sampler = SimpleNamespace(blocks_per_batch=frames // 4, plan=SimpleNamespace(t_max=4))
-    return recompute.choose(cfg, one_rank(), sampler)
+    return memory.choose_recomputed(cfg, one_rank(), sampler)
 
 
 @pytest.fixture
@@ -31,9 +30,9 @@ def job(config, monkeypatch):
         frames = shape_BT[0] * shape_BT[1]
         return NetworkCost(0, 0, frames, frames * MIB, frames * MIB)
 
-    monkeypatch.setattr(recompute, "measure_cost", measure)
-    monkeypatch.setattr(recompute, "free_memory", lambda _: 100 * MIB)
-    monkeypatch.setattr(recompute, "MEMORY_SHARES", {"cpu": 0.8})
+    monkeypatch.setattr("models.cost.measure_cost", measure)
+    monkeypatch.setattr(memory, "free_memory", lambda _: 100 * MIB)
+    monkeypatch.setattr(memory, "MEMORY_SHARES", {"cpu": 0.8})
     return job
 
 
@@ -55,9 +54,3 @@ def test_free_memory_is_shared_by_the_ranks_of_a_machine(monkeypatch):
     assert 2**26 < alone < 2**44
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
     assert free_memory(torch.device("cpu")) == pytest.approx(alone / 4, rel=0.3)
-
-
-def test_taken_memory_grows_with_what_is_taken():
-    before = taken_memory(torch.device("cpu"))
-    pages = torch.frombuffer(mmap.mmap(-1, 64 * MIB), dtype=torch.uint8).fill_(1)
-    assert taken_memory(torch.device("cpu")) - before == pytest.approx(pages.nbytes, rel=0.1)

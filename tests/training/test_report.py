@@ -9,12 +9,10 @@ import pytest
 
 import train
 from bload import InputError
-from tests.training.jobs import contents, one_rank, only_run
+from tests.training.jobs import one_rank, only_run
 from training.folder import RunFolder, read_json
-from training.report import page as pages
 from training.report.frames import Album
-from training.report.page import write_page
-from training.report.sections import read_progress
+from training.report.page import read_progress, write_page
 
 pytestmark = pytest.mark.usefixtures("pages")
 
@@ -45,13 +43,6 @@ def test_a_run_ends_with_a_page_that_needs_no_other_file(finished):
     assert commit is None or commit in page
 
 
-def test_the_page_is_made_again_to_the_last_bit(run):
-    before = contents(run.path)
-    run.page.unlink()
-    write_page(run)
-    assert contents(run.path) == before
-
-
 def test_a_page_shows_what_is_there(run):
     for path in (run.picture, run.relations, run.summary):
         path.unlink()
@@ -69,20 +60,8 @@ def test_a_failure_to_draw_is_a_warning(config, tmp_path, capsys):
         train.train(config("train.epochs=1"), one_rank())
     folder, said = only_run(tmp_path / "runs"), capsys.readouterr().out
     assert f"warning: python -m training.report {folder}" in said
-    assert re.search("conclusion .*too short", said)
     assert json.loads((folder / "summary.json").read_text())["epochs"] == 1
     assert "There is no picture" in (folder / "report.html").read_text()
-
-
-def test_a_run_that_ended_while_its_page_was_drawn_has_it_after_the_next_start(run, config):
-    before, job = contents(run.path), config("train.epochs=1", "train.log_every=1")
-    run.page.unlink()
-    with mock.patch("training.open.open_training", side_effect=AssertionError("it trains")):
-        train.train(job, one_rank())
-        assert contents(run.path) == before
-        with mock.patch.object(pages, "write_page") as again:
-            train.train(job, one_rank())
-    again.assert_not_called()
 
 
 def test_several_epochs_are_drawn_one_after_another(run):

@@ -82,18 +82,6 @@ def test_going_back_drops_exactly_the_later_lines(tmp_path):
     assert rewound(LINES, 4, 0, cut=-20) == LINES[:-1]
     # An evaluation that a checkpoint does not know of will be done again.
     assert rewound(LINES, 3, 1, evaluated=1) == [*LINES[:9], LINES[10]]
-    with pytest.raises(InputError, match=r"metrics.jsonl, line 2, has no kind, epoch and step;"):
-        rewound([LINES[0], {"kind": "step"}], 1, 1)
-
-
-def test_a_fresh_start_forgets_the_run_and_nothing_else(tmp_path):
-    folder = RunFolder(tmp_path)
-    for path in (folder.summary, folder.previous, folder.last, folder.best, folder.metrics):
-        path.write_text("old")
-    assert folder.checkpoints("never") == []
-    (folder.path / "notes.txt").write_text("mine")
-    folder.clear()
-    assert [path.name for path in folder.path.iterdir()] == ["notes.txt"]
 
 
 @pytest.mark.dist

@@ -1,7 +1,6 @@
 """Ranks that step by themselves: what they share, and what a checkpoint holds of them."""
 
 from dataclasses import replace
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -135,30 +134,6 @@ def test_a_checkpoint_holds_all_ranks_and_their_mean(config, tmp_path, two_ranks
     job = config(*options, f"run.resume={path}", "train.batch_slots=128", runs="other")
     with pytest.raises(InputError, match=r"holds 2 ranks, .* and here are 1; go on with 2"):
         train.train(job, one_rank())
-
-
-def diverge_on_rank_1(ranks, config):
-    """What a step ends with on this rank, where the gradient of rank 1 is not a number."""
-    training, batches = double_training(ranks, config)
-    norm = torch.tensor(float("nan") if ranks.rank == 1 else 1.0)
-    try:
-        with mock.patch.object(nn.utils, "clip_grad_norm_", return_value=norm):
-            return train_step(training, batches, Position(0, 0, 1 / 9))[0].norm
-    except InputError as error:
-        return str(error)
-
-
-@pytest.mark.dist
-def test_a_rank_that_diverges_does_not_wait_for_those_that_go_on(config, two_ranks):
-    norm, says = two_ranks.run(diverge_on_rank_1, config("train.sync=local"))
-    assert norm == 1
-    assert "rank 1's loss is " in says
-
-
-def test_one_rank_has_nothing_to_share(config):
-    training, batches = double_training(one_rank(), config("train.sync=gossip"))
-    train_step(training, batches, Position(0, 0, 1 / 9))  # without a process group
-    assert training.evaluated_model is training.model
 
 
 def test_the_number_of_ranks_names_a_run_only_where_they_are_apart(config):

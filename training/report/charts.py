@@ -33,14 +33,13 @@ OBSERVERS = {"remembering": ("best with memory", "--"), "memoryless": ("best wit
 
 @dataclass(frozen=True)
 class Chart:
-    """A drawing, as SVG, with its title and its text for those who do not see it."""
+    """A drawing, as SVG, with its title."""
 
     title: str
     svg: str
-    alternative: str
 
 
-def chart(title: str, alternative: str, draw: Callable[[Axes], None], height: float) -> Chart:
+def chart(title: str, draw: Callable[[Axes], None], height: float) -> Chart:
     """Draw on white, with a legend if anything has a label; equal drawings give equal text."""
     file = io.StringIO()
     with style.context([STYLE, {"svg.hashsalt": title, "svg.fonttype": "none"}]):
@@ -54,7 +53,7 @@ def chart(title: str, alternative: str, draw: Callable[[Axes], None], height: fl
     text = file.getvalue()
     # The page gives the size and the font.
     size_and_font = r' (width|height)="[\d.]+pt"| ?font-family: [^;\"]+;?'
-    return Chart(title, re.sub(size_and_font, "", text[text.index("<svg ") :]), alternative)
+    return Chart(title, re.sub(size_and_font, "", text[text.index("<svg ") :]))
 
 
 def losses(lines: pd.DataFrame) -> Chart:
@@ -75,9 +74,7 @@ def losses(lines: pd.DataFrame) -> Chart:
         axis.yaxis.set_minor_formatter(LogFormatter())
         axis.set_xlabel("step; dots are means of epochs")
 
-    values = lines.loss.dropna()
-    text = f"Loss from {values.iloc[0]:.3g} to {values.iloc[-1]:.3g}"
-    return chart("Loss", text, draw, 4.5)
+    return chart("Loss", draw, 4.5)
 
 
 def recall_by_step(evaluations: pd.DataFrame) -> Chart:
@@ -93,16 +90,13 @@ def recall_by_step(evaluations: pd.DataFrame) -> Chart:
         axis.set_ylim(0, 100)
         axis.set_xlabel("step")
 
-    text = f"Recall@20 from {recall.iloc[0]:.1f} to {recall.iloc[-1]:.1f} %"
-    return chart("Recall@20 on validation videos, %", text, draw, 3.4)
+    return chart("Recall@20 on validation videos, %", draw, 3.4)
 
 
 def relations(rows: pd.DataFrame) -> Chart:
-    """Draw `relation_bars`, with the best of each group in words."""
-    best = 100 * rows.groupby("group").recall.max()
-    text = "; ".join(f"{group} up to {best[group]:.1f} %" for group in GROUPS if group in best)
+    """Draw `relation_bars`."""
     title = "Recall@20 by relation, with constraint, %"
-    return chart(title, text, lambda axis: relation_bars(axis, rows), 1.2 + 0.2 * len(rows))
+    return chart(title, lambda axis: relation_bars(axis, rows), 1.2 + 0.2 * len(rows))
 
 
 def relation_bars(axis: Axes, rows: pd.DataFrame) -> None:
