@@ -14,6 +14,7 @@ from contextlib import nullcontext
 from itertools import product
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,7 +24,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
-from bload import Batch, BlockLoader, SequenceSource, from_dataset
+from bload import Batch, BlockLoader, from_dataset
 from experiments.interleaved import on_ranks
 from experiments.intervals import student
 from experiments.study import markdown, report_rows
@@ -36,16 +37,18 @@ LONGEST, SLOTS = 16, 256
 HELD_OUT = 256
 """Sequences, all of the longest length, on which losses are measured."""
 
-Item = tuple[Tensor, Tensor]
-"""Features ``(T, F)`` of a sequence, and its class once per frame, ``(T,)``."""
+Items = Sequence[tuple[Tensor, Tensor]]
+"""Features ``(T, F)`` of each sequence, and its class once per frame, ``(T,)``."""
 
 
-def make_source(items: Sequence[Item]) -> SequenceSource:
-    """Make a source for a loader from sequences in memory."""
-    return from_dataset(items, [len(features_TF) for features_TF, _ in items])
+def make_loader(items: Items, packer: str, slots: int, **options: Any) -> BlockLoader:
+    """Make a loader of sequences in memory, in batches of so many slots."""
+    lengths = [len(features_TF) for features_TF, _ in items]
+    source = from_dataset(items, lengths)
+    return BlockLoader(source, packer, batch_slots=slots, t_max=LONGEST, **options)
 
 
-def draw(lengths: Sequence[int], seed: int = 0, held_out: bool = False) -> list[Item]:
+def draw(lengths: Sequence[int], seed: int, held_out: bool = False) -> Items:
     """Draw random features; every frame leans a little towards the class of its sequence.
 
     Held-out sequences have the same classes and other noise.
@@ -76,24 +79,6 @@ class Classifier(nn.Module):
         return cross_entropy(logits_BTK.mT, batch.targets_BT, reduction="sum")  # ignores padding
 
 
-def make_classifier() -> tuple[Classifier, torch.optim.Optimizer]:
-    """Build the classifier with which every rank begins, and its optimiser."""
-    torch.manual_seed(0)
-    model = Classifier()
-    return model, torch.optim.Adam(model.parameters(), lr=3e-3)
-
-
-def train_on(model: nn.Module, optimiser: torch.optim.Optimizer, batch: Batch) -> None:
-    """Take one step on the frames of a batch; a batch of empty blocks has zero gradients.
-
-    The loss is divided by the slots of a rank, equally many on all ranks, so that the ranks'
-    gradients average to that of the whole step.
-    """
-    optimiser.zero_grad()
-    (model(batch) / batch.valid_BT.numel()).backward()
-    optimiser.step()
-
-
 def measure(ranks: Ranks, sequences: int, seeds: int) -> list[dict]:
     """Return a row for each seed, way to deal the data and way to share what is learned.
 
@@ -104,48 +89,41 @@ def measure(ranks: Ranks, sequences: int, seeds: int) -> list[dict]:
     alone = dist.new_subgroups(1)[0] if count > 1 else None
     for seed in range(seeds):
         lengths = np.random.default_rng(seed).integers(4, LONGEST + 1, sequences).tolist()
-        items, unseen = draw(lengths, seed), make_source(draw([LONGEST] * HELD_OUT, seed, True))
-        size = HELD_OUT * LONGEST
-        (test,) = BlockLoader(unseen, "naive", batch_slots=size, process_group=alone)
+        items, unseen = draw(lengths, seed), draw([LONGEST] * HELD_OUT, seed, True)
+        (test,) = make_loader(unseen, "naive", HELD_OUT * LONGEST, process_group=alone)
         ways = product(("dealt", "own"), SYNCS) if count > 1 else [("dealt", "allreduce")]
         for data, sync in ways:
-            loader = BlockLoader(
-                make_source(items[ranks.rank :: count] if data == "own" else items),
-                "bload",
-                batch_slots=SLOTS // count,
-                t_max=LONGEST,
-                seed=seed,
-                process_group=alone if data == "own" else None,
-            )
+            own = items[ranks.rank :: count] if data == "own" else items
+            group = alone if data == "own" else None
+            loader = make_loader(own, "bload", SLOTS // count, seed=seed, process_group=group)
             row = {"ranks": count, "data": data, "sync": sync, "seed": seed}
             rows.append(row | train_epoch(ranks, loader, sync, test))
     return rows
 
 
 def train_epoch(ranks: Ranks, loader: BlockLoader, sync: str, test: Batch) -> dict:
-    """Train on every block once; return the losses, and the bytes sent per step."""
-    model, optimiser = make_classifier()
-    is_distributed = ranks.world_size > 1
-    parallel = DistributedDataParallel(model) if is_distributed and sync == "allreduce" else model
+    """Train on every block once; return the loss of mean weights, and the bytes sent per step.
+
+    The loss of a step is divided by the slots of a rank, equally many on all ranks, so that the
+    ranks' gradients average to that of the whole step.
+    """
+    torch.manual_seed(0)
+    model = Classifier()
+    optimiser = torch.optim.Adam(model.parameters(), lr=3e-3)
+    many = ranks.world_size > 1
+    parallel = DistributedDataParallel(model) if many and sync == "allreduce" else model
     steps = min(ranks.gather(loader.steps))  # own sequences may make one block more
-    points = {max(1, steps * percent // 100): percent for percent in (25, 50, 100)}
-    losses, sent = {}, 0
-    for step, batch in zip(range(steps), loader, strict=False):
+    sent = 0
+    for step, batch in zip(range(1, steps + 1), loader, strict=False):
         bytes_before = bytes_written()
-        train_on(parallel, optimiser, batch)
-        synchronise(sync, model, step + 1, steps, 8)
+        optimiser.zero_grad()
+        (parallel(batch) / batch.valid_BT.numel()).backward()
+        optimiser.step()
+        synchronise(sync, model, step, steps, 8)
         sent += bytes_written() - bytes_before
-        if percent := points.get(step + 1):
-            with mean_weights([model]) if is_distributed else nullcontext():
-                losses[f"loss_{percent}"] = test_loss(model, test)
-    means = {"own_loss": test_loss(model, test), "bytes_per_step": sent / steps}
-    return {"steps": steps, **losses} | {key: fmean(ranks.gather(means[key])) for key in means}
-
-
-@torch.no_grad()
-def test_loss(model: nn.Module, test: Batch) -> float:
-    """Return the mean loss over all frames."""
-    return float(model(test) / test.valid_BT.sum())
+    with torch.no_grad(), mean_weights([model]) if many else nullcontext():
+        loss = float(model(test) / test.valid_BT.sum())
+    return {"steps": steps, "loss": loss, "bytes_per_step": fmean(ranks.gather(sent / steps))}
 
 
 def bytes_written() -> int:
@@ -155,18 +133,15 @@ def bytes_written() -> int:
 
 def tables(rows: pd.DataFrame) -> str:
     """Tabulate means over seeds, and losses minus allreduce's, seed by seed."""
-    keys, losses = ["ranks", "data", "seed"], ["loss_25", "loss_50", "loss_100", "own_loss"]
-    base, cells = rows[rows.sync == "allreduce"].set_index(keys)[losses], []
+    keys, cells = ["ranks", "data", "seed"], []
+    base = rows[rows.sync == "allreduce"].set_index(keys).loss
     for (ranks, data, sync), runs in rows.groupby(["ranks", "data", "sync"], sort=False):
-        mean, less = runs.mean(numeric_only=True), runs.set_index(keys)[losses] - base
+        mean, less = runs.mean(numeric_only=True), runs.set_index(keys).loss - base
         cells.append([data, sync, ranks, f"{mean.steps:.0f}", f"{mean.bytes_per_step / 1024:.1f}"])
-        cells[-1] += map("{:.3f}".format, mean[losses])
-        words = (student(less[key]).text(3, sign=True) for key in ("loss_25", "loss_100"))
-        cells[-1] += ["", ""] if sync == "allreduce" else words
+        difference = "" if sync == "allreduce" else student(less).text(3, sign=True)
+        cells[-1] += [f"{mean.loss:.3f}", difference]
     heads = ["data", "`train.sync`", "ranks", "steps", "KiB per rank and step"]
-    heads += ["loss at a quarter", "loss at half", "loss at the end", "loss of ranks' own weights"]
-    heads += ["at a quarter, minus `allreduce`", "at the end, minus `allreduce`"]
-    return markdown(cells, heads, words=2)
+    return markdown(cells, [*heads, "loss at the end", "minus `allreduce`"], words=2)
 
 
 if __name__ == "__main__":
