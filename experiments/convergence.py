@@ -28,7 +28,7 @@ from experiments.study import markdown, name_missing, report_runs
 
 LOADER, SEED = "loader.name", "train.seed"
 SHARE = 0.9
-"""Share of a Recall@20 to be reached."""
+"""The common level, as a share of where `naive` ends."""
 
 
 def read(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -64,25 +64,6 @@ def work_to(curve: pd.DataFrame, level: float, key: str = "processed") -> float:
     return float(np.interp(level, [0, *curve.recall][ends], [0, *curve[key]][ends]))
 
 
-def loss_fell(curve: pd.DataFrame) -> float:
-    """Return by how many percent the mean loss fell from the fourth fifth of the slots to the last.
-
-    An epoch's loss is that of all its slots.
-    """
-    curve = curve.dropna(subset="loss")  # evaluations inside an epoch have none
-    ends = curve.processed.to_numpy(dtype=float)
-    sums = np.cumsum(curve.loss * np.diff(ends, prepend=0))
-    three, four, five = np.interp(ends[-1] * np.array([0.6, 0.8, 1]), [0, *ends], [0, *sums])
-    return 100 * (1 - (five - four) / (four - three))
-
-
-def recall_rose(curve: pd.DataFrame) -> float:
-    """Return the points by which mean Recall@20 rose from the fourth fifth of slots to the last."""
-    share = curve.processed / curve.processed.iloc[-1]
-    last, before = curve.recall[share > 0.8], curve.recall[(share > 0.6) & (share <= 0.8)]
-    return float(last.mean() - before.mean())
-
-
 def format_ratio(work: pd.Series, other: pd.Series, digits: int = 1) -> str:
     """Format the ratio of work to other work, by seed; empty if a run did not get there."""
     missing = work.isna().any() or other.isna().any()
@@ -93,49 +74,32 @@ def tables(folder: Path) -> str:
     """Tabulate where each loader ends, the work to get there, and differences by seed."""
     runs, curves = read(folder)
     work = runs.groupby(LOADER)[["all_steps", "slots"]].mean()
-    ends, best = by_seed(curves, final_recall), by_seed(curves, lambda curve: curve.recall.max())
-    rose, fell = by_seed(curves, recall_rose), by_seed(curves, loss_fell)
-    own_slots = by_seed(curves, lambda curve: work_to(curve, SHARE * final_recall(curve)))
+    ends = by_seed(curves, final_recall)
     level = SHARE * ends.naive.mean()
     slots = by_seed(curves, partial(work_to, level=level))
     frames = by_seed(curves, partial(work_to, level=level, key="frames"))
     reached, spent = [], []
     for loader in ends.dropna(axis=1, how="all"):
         difference = "" if loader == "naive" else signed(ends[loader] - ends.naive)
-        figures = [student(table[loader]).text() for table in (ends, rose, fell)]
         counts = [f"{count:,.0f}" for count in work.loc[loader]]
-        reached.append([loader, *counts, figures[0], difference, *figures[1:]])
+        reached.append([loader, *counts, student(ends[loader]).text(), difference])
         shares = [format_ratio(table[loader], table.naive, 2) for table in (slots, frames)]
-        counts = [student(table[loader]).text(0) for table in (own_slots, slots)]
-        spent.append([loader, *counts, *(["1", "1"] if loader == "naive" else shares)])
+        shares = ["1", "1"] if loader == "naive" else shares
+        spent.append([loader, student(slots[loader]).text(0), *shares])
     more_work = format_ratio(slots.naive, slots.bload)
     predicted = [
         ["`bload` ends level with `naive`, points", signed(ends.bload - ends.naive)],
         ["`sampling` ends below `bload`, points", signed(ends.sampling - ends.bload)],
         ["to the common level `naive` takes over 3 times the slots of `bload`", more_work],
     ]
-    afterwards = []
-    for percent in (50, 60, 80):
-        lower = by_seed(curves, partial(work_to, level=percent))
-        words = f"slots of `naive` over those of `bload`, to {percent} %"
-        afterwards.append([words, format_ratio(lower.naive, lower.bload)])
-    at = by_seed(curves, lambda curve: np.interp(116_360, curve.processed, curve.recall))
-    afterwards += [
-        ["`bload` minus `sampling` at 116,360 slots, points", signed(at.bload - at.sampling)],
-        ["best of `bload` minus best of `sampling`, points", signed(best.bload - best.sampling)],
-        ["end of `mix` minus end of `bload`, points", signed(ends["mix"] - ends.bload)],
-    ]
     videos = name_splits(runs.replace({"split": {"final": "validation"}}))  # those of curves
     heads = ["steps", "slots", f"Recall@20 at the end, {videos}", "minus naive"]
-    heads += ["Recall@20, last fifth minus the fifth before", "fall of the loss, the same, %"]
-    work_heads = ["slots to 90 % of its end", "slots to the common level"]
-    work_heads += ["share, slots", "share, frames"]
+    work_heads = ["slots to the common level", "share, slots", "share, frames"]
     blocks = [
         "![Recall@20 in long training](../charts/convergence.svg)",
         markdown(reached, ["", *heads]),
         markdown(spent, ["", *work_heads]),
         markdown(predicted, ["predicted before the runs", "by seed"]),
-        markdown(afterwards, ["looked at afterwards", "by seed"]),
     ]
     missing = [name for name in ("naive", "sampling", "bload") if name not in {*runs[LOADER]}]
     return "\n\n".join(blocks) + name_missing(missing)
