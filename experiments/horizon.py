@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 
 from bload import InputError
 from bload.show.draw import INK, colour_of, label_of
-from datasets.synthetic.observers import EVERYTHING, MEMORYLESS, cut_off, expected_recall
+from datasets.synthetic.observers import EVERYTHING, MEMORYLESS, expected_recall
 from datasets.synthetic.script import write_scripts
 from datasets.synthetic.world import World
 from experiments.intervals import corrected, signed, student
@@ -69,28 +69,22 @@ def predictions(runs: pd.DataFrame) -> dict[str, pd.Series]:
 
 @cache
 def observe(split: str, clip: int, **knobs: Any) -> list[float]:
-    """Return Recall@20 on `split`, in percent, of observers of nothing, a clip, everything.
-
-    Also return the percentage of labels that need memory in a fresh clip whose cue came before it.
-    """
-    world = World(**knobs)
-    scripts = write_scripts(world, split)
-    recalls = [expected_recall(scripts, memory) for memory in (MEMORYLESS, clip, EVERYTHING)]
-    return [100 * share for share in (*recalls, cut_off(write_scripts(world, "train"), clip))]
+    """Return Recall@20 on `split`, in percent, of observers of nothing, a clip, everything."""
+    scripts = write_scripts(World(**knobs), split)
+    return [100 * expected_recall(scripts, memory) for memory in (MEMORYLESS, clip, EVERYTHING)]
 
 
-def observe_horizons(runs: pd.DataFrame) -> tuple[dict[str, list[float]], list[float]]:
-    """Return observer -> its Recall@20 by horizon, and what fresh clips cut off by horizon."""
+def observe_horizons(runs: pd.DataFrame) -> dict[str, list[float]]:
+    """Return observer -> its Recall@20 by horizon."""
     clip, figures = int(runs.t_max.min()), []
     for _, run in runs.sort_values(DWELL).drop_duplicates(DWELL).iterrows():
         run = run.dropna()  # an earlier run lacks some keys
         knobs = {key: value for key, value in asdict(World()).items() if f"dataset.{key}" in run}
         knobs = {key: type(value)(run[f"dataset.{key}"]) for key, value in knobs.items()}
         figures.append(observe(run.split, clip, **knobs))
-    *recalls, cut = map(list, zip(*figures, strict=True))
     memories = ("without memory", f"with memory of {clip} frames", "with memory")
     names = [f"ideal observer {memory}" for memory in memories]
-    return dict(zip(names, recalls, strict=True)), cut
+    return dict(zip(names, map(list, zip(*figures, strict=True)), strict=True))
 
 
 def tables(folder: Path) -> str:
@@ -111,15 +105,15 @@ def tables(folder: Path) -> str:
 def split_tables(runs: pd.DataFrame) -> list[str]:
     """Tabulate the runs that were read on one split: Recall@20, differences, predictions."""
     horizons = [name_dwell(dwell) for dwell in sorted(runs[DWELL].unique())]
-    observers, cut = observe_horizons(runs)
     recall = (
         runs.groupby(["way", DWELL]).recall.apply(lambda seeds: student(seeds).text()).unstack()
     )
     work = runs.groupby("way")[["epochs", "all_steps", "slots", "deleted"]].mean()
     rows = [
-        [name, *[""] * 4, *map("{:.1f}".format, recalls)] for name, recalls in observers.items()
+        [name, *[""] * 4, *map("{:.1f}".format, recalls)]
+        for name, recalls in observe_horizons(runs).items()
     ]
-    differences = [["cues that fresh clips cut off", *map("{:.0f} %".format, cut)]]
+    differences = []
     for way in (way for way in WAYS if way in work.index):
         rows.append([way, *map("{:,.0f}".format, work.loc[way]), *recall.loc[way].fillna("")])
         if way != "bload":
@@ -139,18 +133,16 @@ def split_tables(runs: pd.DataFrame) -> list[str]:
 
 
 def control_table(single: pd.DataFrame, repeated: pd.DataFrame) -> str:
-    """Tabulate what cues that are shown again and again leave of the gain."""
-    dwell, rows, gains = repeated[DWELL].iloc[0], [], []
-    for cue, runs in (("once", single[single[DWELL] == dwell]), ("again and again", repeated)):
-        gains.append(subtract(runs, "sampling").sum(axis=1, skipna=False))
-        for way, gain in (("sampling", ""), ("bload", signed(gains[-1]))):
-            seeds = runs[runs.way == way]
-            counts = (f"{seeds[key].mean():,.0f}" for key in ("all_steps", "slots"))
-            rows.append([cue, way, *counts, student(seeds.recall).text(), gain])
-    rows.append(["once minus again", "", "", "", "", signed(gains[0] - gains[1])])
-    heads = [f"states of {name_dwell(dwell)}, cues shown", "trained by", "steps", "slots"]
-    recall = f"Recall@20, {name_splits(repeated)}"
-    return markdown(rows, [*heads, recall, "`bload` minus sampling"], words=2)
+    """Tabulate what cues that are shown again and again leave of the gain over fresh clips."""
+    dwell = repeated[DWELL].iloc[0]
+    once, again = (
+        subtract(runs[runs[DWELL] == dwell], "sampling").sum(axis=1, skipna=False)
+        for runs in (single, repeated)
+    )
+    gains = {"shown once": once, "shown again and again": again, "once minus again": once - again}
+    rows = [[words, signed(points)] for words, points in gains.items()]
+    heads = [f"states of {name_dwell(dwell)}, cues", "`bload` minus sampling"]
+    return markdown(rows, heads)
 
 
 def name_dwell(dwell: float) -> str:
@@ -159,34 +151,21 @@ def name_dwell(dwell: float) -> str:
 
 
 def draw(folder: Path, figure: Figure) -> None:
-    """Draw means over seeds with the lowest and the highest, by horizon, between the observers."""
+    """Draw means over seeds by horizon, between the observers."""
     runs = read_ways(folder).query("`dataset.cue_rate` == 0")
     runs = runs[runs.split.isin(runs.split.mode()[:1])]  # the videos that most were read on
-    horizons = sorted(runs[DWELL].unique())
     axis = figure.add_subplot(xlabel="a state lasts", ylabel="Recall@20, %")
-    axis.set_xticks(range(len(horizons)), [name_dwell(dwell) for dwell in horizons])
-    nothing, _, everything = observe_horizons(runs)[0].items()
+    mean = runs.pivot_table("recall", DWELL, "way")
+    axis.set_xticks(range(len(mean)), [name_dwell(dwell) for dwell in mean.index])
+    nothing, _, everything = observe_horizons(runs).items()
     for (name, recall), dashes in ((nothing, ":"), (everything, "--")):
         axis.plot(recall, ls=dashes, color=INK, lw=1.3, label=name)
-    ways = [way for way in WAYS if way in {*runs.way} - {"ragged"}]  # as bload, see the table
-    for number, way in enumerate(ways):
-        recall = runs[runs.way == way].groupby(DWELL).recall.agg(["mean", "min", "max"])
+    for way in (way for way in WAYS if way in mean and way != "ragged"):  # as bload, see the table
         loader, comma, option = way.partition(",")
-        axis.errorbar(
-            [
-                horizons.index(dwell) + 0.05 * (number - (len(ways) - 1) / 2)
-                for dwell in recall.index
-            ],
-            recall["mean"],
-            [recall["mean"] - recall["min"], recall["max"] - recall["mean"]],
-            color=colour_of(loader),
-            label=label_of(loader) + (comma + option or ", fresh clips" * (way == "sampling")),
-            marker="o",
-            mfc="white" if option else colour_of(loader),
-            mec=colour_of(loader),
-            mew=1.5,
-            ls="--" if option else "-",
-        )
+        colour, label = colour_of(loader), label_of(loader) + comma + option
+        label += ", fresh clips" * (way == "sampling")
+        inside = "white" if option else colour
+        axis.plot([*mean[way]], "o--" if option else "o-", c=colour, mfc=inside, label=label)
 
 
 if __name__ == "__main__":

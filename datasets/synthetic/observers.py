@@ -108,27 +108,6 @@ def expected_recall(scripts: Sequence[Script], memory: float, part: bool = False
     return total / frames if frames else math.nan
 
 
-def cut_off(scripts: Sequence[Script], clip: int) -> float:
-    """Return the share, 0..1, of memory-dependent codes in clips whose cue came before the clip.
-
-    Codes of attention and contacting count by object and frame; NaN if there are none. A video
-    gives one clip of `clip` frames, whose start is uniformly random; shorter videos give none.
-    """
-    cut, dependent = 0.0, 0.0
-    for script in scripts:
-        starts = script.frames - clip + 1
-        if starts < 1:
-            continue
-        t_T1 = np.arange(script.frames)[:, None]
-        low_T1, high_T1 = np.maximum(t_T1 - clip + 1, 0), np.minimum(t_T1, starts - 1)
-        for states in (script.attention, script.contacting):
-            counts_TM = script.visible_TM & (states.age_TM >= 1)
-            late_TM = high_T1 + 1 - np.maximum(low_T1, t_T1 - states.age_TM + 1)
-            cut += float((counts_TM * np.maximum(late_TM, 0)).sum()) / starts
-            dependent += float((counts_TM * (high_T1 + 1 - low_T1)).sum()) / starts
-    return cut / dependent if dependent else math.nan
-
-
 def observers_table(world: World, split: str) -> str:
     """Format the recall in percent of observers that remember 1 to 20 frames, or everything."""
     scripts = write_scripts(world, split)

@@ -14,7 +14,7 @@ from datasets.scoring.prediction import FramePrediction
 from datasets.scoring.recall import RecallMeter
 from datasets.synthetic import cues, observers
 from datasets.synthetic.evidence import evidence_ages, memory_flags
-from datasets.synthetic.observers import EVERYTHING, cut_off, expected_recall, triplet_weights
+from datasets.synthetic.observers import EVERYTHING, expected_recall, triplet_weights
 from datasets.synthetic.script import write_scripts
 from datasets.synthetic.world import World
 
@@ -115,20 +115,6 @@ def test_the_measure_gives_observers_what_they_expect(scripts, part):
             gap = realised_recall([script], 1, part) - expected_recall([script], 1, part)
             gaps.append((remembered if part else script.frames) * gap)
     assert 0 < abs(np.sum(gaps)) < 3 * np.sqrt(np.sum(np.square(gaps)))
-
-
-def test_what_clips_cut_off_is_counted_over_every_clip(scripts):
-    cut, dependent = 0.0, 0.0
-    for script in (script for script in scripts if script.frames >= 9):
-        starts = script.frames - 9 + 1
-        for start in range(starts):
-            for since in range(9):
-                for states in (script.attention, script.contacting):
-                    age_M = states.age_TM[start + since][script.visible_TM[start + since]]
-                    cut += (age_M > since).sum() / starts
-                    dependent += (age_M >= 1).sum() / starts
-    assert cut_off(scripts, 9) == pytest.approx(cut / dependent)
-    assert np.isnan(cut_off(scripts, max(script.frames for script in scripts) + 1))
 
 
 def test_flags_follow_the_rows_of_the_data_set(small_world, small_root):
