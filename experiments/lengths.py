@@ -10,17 +10,14 @@ wait. Sources of the laws are in lengths.json. Nothing was predicted.
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
 from bload import PACKERS, action_genome_lengths, make_plan
 from bload.lengths import read_lengths
 from bload.schedule.balance import make_schedule
-from bload.show.draw import INK
 from bload.show.table import sized_plan
 from experiments import study
 from experiments.balance import counted_table
@@ -29,7 +26,6 @@ SEQUENCES, RANKS, DRAWS = 10_000, 8, 5
 CUT, DOUBLE = ", cut", "bload_exact, 2x"
 """Ending of the name of cut lengths; name of blocks of twice the longest."""
 PACKED, BATCHES = ("bload", "bload_exact", DOUBLE), ("ragged", "bucket", "single")
-COLOURS = ("#0f62ad", "#b4500b", "#7a3fb8", "#0a7a52", "#a83260")
 
 
 @dataclass(frozen=True)
@@ -95,59 +91,22 @@ def count(kind: str, draws: Sequence[np.ndarray], ranks: int = RANKS) -> pd.Data
             schedule = make_schedule(plan, ranks, size)
             slots = ranks * int(schedule.loads().max(axis=1).sum())
             naive = naive or slots  # the first of all
-            row = {"kind": kind, "loader": loader, "draw": seed, "t_max": longest}
+            row = {"kind": kind, "loader": loader, "t_max": longest}
             row |= {"cv": lengths.std() / mean, "closed": longest / mean}
-            row |= {"over_half": 100 * (2 * lengths > longest).mean()}
-            row |= {"times": naive / slots, "imbalance": schedule.imbalance()}
-            for key in ("padding", "deleted"):
-                row[key] = 100 * getattr(schedule.account, key) / lengths.sum()
-            rows.append(row)
+            rows.append(row | {"times": naive / slots, "imbalance": schedule.imbalance()})
     return pd.DataFrame(rows)
 
 
 def tables(rows: pd.DataFrame) -> str:
-    """Tabulate times fewer slots than naive padding, and what decides them; means over draws."""
-    saved, causes = [], []
+    """Tabulate times fewer slots than naive padding, means over draws."""
+    saved = []
     for kind, draws in rows.groupby("kind", sort=False):
         mean = draws.groupby("loader").mean(numeric_only=True)
-        naive, exact = mean.loc["naive"], draws[draws.loader == "bload_exact"]
+        naive = mean.loc["naive"]
         row = [kind, f"{naive.t_max:,.0f}", f"{naive.cv:.2f}", f"{naive.closed:#.3g}"]
         row += [f"{mean.times[loader]:#.3g}" for loader in PACKED]
         saved.append([*row, *(f"{mean.times[n]:#.3g} ({mean.imbalance[n]:.2f})" for n in BATCHES)])
-        by_draw = f"{exact.times.min():#.3g} to {exact.times.max():#.3g}"
-        shares = (naive.over_half, mean.padding.bucket, mean.deleted.sampling, mean.deleted["mix"])
-        causes.append([kind, by_draw, *map("{:.0f}".format, shares)])
-    heads = ["", "`T_max`", "cv", "`T_max` / mean", *PACKED, *BATCHES]
-    cause_heads = ["", "bload_exact, by draw", "longer than `T_max` / 2, %", "bucket pads, %"]
-    cause_heads += ["sampling deletes, %", "mix deletes, %"]
-    return "\n\n".join([study.markdown(saved, heads), study.markdown(causes, cause_heads)])
-
-
-def draw(rows: pd.DataFrame, figure: Figure) -> None:
-    """Draw slots that blocks save by coefficient of variation, beside no padding and its floor."""
-    axis = figure.add_subplot(
-        xlabel="coefficient of variation of the lengths",
-        ylabel="slots saved over naive padding, %",
-        ylim=(0, 107),
-    )
-    mean = rows.groupby(["kind", "loader"], sort=False).mean(numeric_only=True)
-    facts, cv = mean.xs("naive", level="loader"), np.linspace(0, 1.15 * mean.cv.max(), 60)
-    closed, floor = 100 - 100 / facts.closed, 100 - 100 / (1 + cv**2)
-    axis.plot(facts.cv, closed, "_", ms=17, mew=1.6, c=INK, label="1 - mean / T_max")
-    axis.plot(cv, floor, "--", c=INK, lw=1.6, label="its floor, cv² / (1 + cv²)")
-    kinds = [*dict.fromkeys(kind.removesuffix(CUT) for kind in facts.index)]
-    for kind, x in facts.cv.items():
-        is_cut, colour = kind.endswith(CUT), COLOURS[kinds.index(kind.removesuffix(CUT))]
-        inside = "white" if is_cut else colour
-        large, small = (100 - 100 / mean.times[kind, loader] for loader in ("bload", DOUBLE))
-        axis.plot(x, large, "o", ms=9, mec=colour, mfc=inside, mew=1.8)
-        axis.plot(x, small, "^", ms=6, mec=colour if is_cut else "white", mfc=inside, mew=1.2)
-        offset: dict = {"xytext": (-12, -7 if is_cut else 8), "textcoords": "offset points"}
-        axis.annotate(kind, (x, large), ha="right", va="center", fontsize=8.5, **offset)
-    for label, look in (("BLoad", "o"), ("BLoad exact, 2 x T_max", "^")):
-        axis.plot([], [], look, c=INK, ms=9 if look == "o" else 6, label=label)
-    axis.plot([], [], "o", ms=9, mec=INK, mfc="white", mew=1.8, label="open: cut lengths")
-    axis.set_xlim(0, cv[-1])
+    return study.markdown(saved, ["", "`T_max`", "cv", "`T_max` / mean", *PACKED, *BATCHES])
 
 
 @study.exit_on_input_error()
@@ -160,10 +119,7 @@ def main() -> None:
         print(f"\n{counted_table({file.stem: make_plan(lengths, 'bload_exact')})}")
         return
     rows = pd.concat([count(kind, draws) for kind, draws in kinds()])
-    block = f"![What packing saves](../charts/lengths.svg)\n\n{tables(rows)}"
-    study.publish("lengths", block, committed=True)
-    title = "Blocks save nearly all of the padding"
-    study.save_chart(study.CHARTS / "lengths.svg", title, partial(draw, rows), height=4.6)
+    study.publish("lengths", tables(rows), committed=True)
 
 
 if __name__ == "__main__":
