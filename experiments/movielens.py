@@ -1,8 +1,7 @@
 """MovieLens: does the comparison of loaders hold on sequences that nobody made for memory?
 
     pip download recbole==1.2.1 --no-deps                  # the data are a file in its wheel
-    python -m experiments.movielens WHEEL --seconds        # first, on an idle machine: 10 minutes
-    python -m experiments.movielens WHEEL                  # hours; started again, it goes on
+    python -m experiments.movielens WHEEL                  # 3 hours; started again, it goes on
     python -m experiments.movielens                        # the tables of what was measured
 
 A user's ratings are a sequence by time. From the second on, each item is predicted from all events
@@ -33,7 +32,7 @@ from tqdm import tqdm
 
 from bload import Batch, BlockLoader, InputError, from_dataset, mean_loss, unpack
 from experiments import study
-from experiments.intervals import bootstrap, holm, signed, student
+from experiments.intervals import holm, signed, student
 from training.stopping import detach_worker
 
 MEMBER, SPLIT_SEED = "recbole/dataset_example/ml-100k/ml-100k.inter", 2310
@@ -45,8 +44,8 @@ SEEDS = {("gru", loader): 10 for loader in LOADERS}
 SEEDS |= {("transformer", loader): 5 for loader in ("naive", CLIPS, EXACT)}
 """Model and loader -> number of seeds in the comparison."""
 RATES, SEARCH_SEEDS, TURNS = (1e-3, 2e-3, 4e-3, 8e-3, 16e-3, 32e-3), (100, 101), 5
-EPOCHS, BUDGETS, POINTS = 8, ("frames", "slots", "seconds"), 12
-"""A budget is what so many epochs of `bload_exact` take; validation is read at so many points."""
+EPOCHS, POINTS = 8, 12
+"""Training takes the frames of so many epochs; validation is read at so many points."""
 PAIR, JOB = ["model", "loader"], ["stage", "model", "loader", "seed", "rate"]
 """Columns; the stage of a job is `search`, for a rate, or `final`."""
 README_ROWS = {
@@ -133,48 +132,41 @@ def train(job: tuple, wheel: Path) -> Iterator[tuple[Recommender, BlockLoader, B
 
 
 @torch.no_grad()
-def evaluate(net: Recommender, users: list[User]) -> dict:
-    """Read whole users; return Recall@20 over all events and over users, and hits by user."""
-    hits, loader = np.zeros(len(users), int), make_loader(users, EXACT)
+def evaluate(net: Recommender, users: list[User]) -> float:
+    """Read whole users; return Recall@20 over all events, in percent."""
+    hits, loader = 0, make_loader(users, EXACT)
     for batch in loader:
         for user, _, outputs_ND in unpack(net(batch), batch):
             scores_NI, item_N1 = net.score(outputs_ND), users[user]["item"][:, None]
             rated_NI = torch.zeros_like(scores_NI).scatter_(1, item_N1, 1).cumsum(0) > 0
             next_N1 = scores_NI.gather(1, users[user]["next"][:, None])
             better_count_N = (~(scores_NI < next_N1) & ~rated_NI).sum(1)  # itself, ties, all if NaN
-            hits[user] = (better_count_N <= 20).sum()
-    events = loader.sampler.lengths
-    recall, over_users = 100 * hits.sum() / events.sum(), 100 * (hits / events).mean()
-    return {"recall": recall, "over_users": over_users, "hits": " ".join(map(str, hits))}
+            hits += int((better_count_N <= 20).sum())
+    return 100 * hits / int(loader.sampler.lengths.sum())
 
 
-def run(job: tuple, wheel: Path, seconds: dict[tuple, float]) -> list[dict]:
-    """Train until each budget is spent, in a search that of frames; return a row for each.
+def run(job: tuple, wheel: Path) -> dict:
+    """Train, and return a row.
 
-    Validation is read at the first step to reach each of 12 points of a budget, and the test users
-    once, at the end, with the weights of the best of these points. A step takes `seconds`.
+    Validation is read at the first step to reach each of the points, and the test users once, at
+    the end, with the weights of the best of these points.
     """
-    (stage, model, loader, *_), (users, validation, test, _) = job, read_split(wheel)
-    size, exact = 3 if stage == "final" else 1, make_loader(users, EXACT).account
-    epoch = exact.frames, exact.processed, exact.steps * seconds[model, EXACT]
-    totals, spent, done, curve = EPOCHS * np.array(epoch)[:size], np.zeros(size), np.zeros(size), []
+    users, validation, test, _ = read_split(wheel)
+    total, trained, done = EPOCHS * make_loader(users, EXACT).account.frames, 0, 0
+    best: tuple[float, int, dict] = (-1.0, 0, {})
     for step, (net, _, batch) in enumerate(train(job, wheel), 1):
-        spent += (batch.frames_in_step, batch.valid_BT.numel(), seconds[model, loader])[:size]
-        points = np.minimum(spent / totals * POINTS + 1e-9, POINTS).astype(int)
-        if any(reached := points > done):
-            weights = {key: value.clone() for key, value in net.state_dict().items()}
-            curve.append((evaluate(net, validation)["recall"], step, reached, weights))
-        if min(done := points) == POINTS:
+        trained += batch.frames_in_step
+        if (reached := min(int(trained / total * POINTS + 1e-9), POINTS)) > done:
+            done, recall = reached, evaluate(net, validation)
+            if recall > best[0]:
+                weights = {key: value.clone() for key, value in net.state_dict().items()}
+                best = recall, step, weights
+        if done == POINTS:
             break
-    rows = []
-    for place, budget in enumerate(BUDGETS[:size]):
-        affordable = [point for point in curve if point[2][place]]
-        recall, step, _, weights = max(affordable, key=lambda point: point[0])
-        row = {"run": " ".join(map(str, job)), **dict(zip(JOB, job, strict=True)), "budget": budget}
-        row |= {"steps": affordable[-1][1], "best_step": step, "validation": recall}
-        net.load_state_dict(weights)
-        rows.append(row | (evaluate(net, test) if stage == "final" else {}))
-    return rows
+    row = {"run": " ".join(map(str, job)), **dict(zip(JOB, job, strict=True))}
+    row |= {"steps": step, "best_step": best[1], "validation": best[0]}
+    net.load_state_dict(best[2])
+    return row | ({"recall": evaluate(net, test)} if row["stage"] == "final" else {})
 
 
 def measure_seconds(wheel: Path) -> list[dict]:
@@ -195,13 +187,12 @@ def measure_seconds(wheel: Path) -> list[dict]:
 def complete_runs(jobs: list[tuple], wheel: Path) -> pd.DataFrame:
     """Train what has no row yet, two at a time, and return all rows."""
     path = FOLDER / "runs.csv"
-    sums = study.read_rows(FOLDER / "seconds.csv").groupby(PAIR).sum(numeric_only=True)
-    run_one = partial(run, wheel=wheel, seconds=dict(sums.seconds / sums.steps))
     done = {*study.read_rows(path)["run"]} if path.exists() else set()
     todo = [job for job in jobs if " ".join(map(str, job)) not in done]
     with get_context("fork").Pool(2, detach_worker, [0]) as pool:
-        for rows in tqdm(pool.imap_unordered(run_one, todo), jobs[0][0], len(todo)):
-            study.write_rows(path, rows, "run")
+        runs = pool.imap_unordered(partial(run, wheel=wheel), todo)
+        for row in tqdm(runs, jobs[0][0], len(todo)):
+            study.write_rows(path, [row], "run")
     return study.read_rows(path)
 
 
@@ -225,31 +216,22 @@ def figures() -> pd.DataFrame:
     """Format all figures, a row per model and loader that was trained."""
     runs, epochs, floor = (study.read_rows(FOLDER / f"{name}.csv") for name in FILES)
     runs = runs[runs.stage == "final"].set_index([*PAIR, "seed"]).sort_index()
-    frames = runs[runs.budget == "frames"]
     epochs, rows = epochs.groupby(PAIR).mean(numeric_only=True), {}
     for pair in (pair for pair in SEEDS if pair in runs.index.droplevel("seed")):
-        seeds, seconds = frames.loc[pair], f"{epochs.seconds[pair]:.1f}"
+        seeds, seconds = runs.loc[pair], f"{epochs.seconds[pair]:.1f}"
         row = {key: f"{epochs[key][pair]:,.0f}" for key in ("padded", "deleted")}
         row |= {"seconds": seconds, "rate": f"{seeds.rate.iloc[0]:g}"}
-        for budget in BUDGETS:
-            recall = runs[runs.budget == budget].loc[pair].recall
-            row[f"Recall@20, equal {budget}"] = student(recall).text()
-        row["over users, equal frames"] = student(seeds.over_users).text()
+        row["Recall@20, equal frames"] = student(seeds.recall).text()
         if EXACT not in pair and (pair[0], EXACT) in runs.index.droplevel("seed"):
-            exact = frames.loc[pair[0], EXACT]
-            hits = [np.array([*each.hits.str.split()], int).mean(0) for each in (exact, seeds)]
-            interval = bootstrap(100 * (hits[0] - hits[1]), np.array(floor.events[0].split(), int))
+            exact = runs.loc[pair[0], EXACT]
             row["`bload_exact` minus this row"] = signed(exact.recall - seeds.recall)
-            row["the same, users drawn"] = interval.text(sign=True)
             row["p"] = ttest_1samp((exact.recall - seeds.recall).dropna(), 0).pvalue
         rows[pair] = row
     table = pd.DataFrame(rows.values(), rows).rename_axis(PAIR)
     chances = table.p["gru"].drop(EXACT)
     chances.update(holm(chances.drop(CLIPS)))  # the primary difference stands alone
     table["p"] = pd.concat({"gru": chances}).map("{:.2g}".format)
-    table.loc["gru", "Recall@20, equal slots"] = ""  # it computes no padding
-    reached = [*floor[["recall", "over_users"]].iloc[0].map("{:.1f}".format)]
-    table.loc[("popularity", ""), ["Recall@20, equal frames", "over users, equal frames"]] = reached
+    table.loc[("popularity", ""), "Recall@20, equal frames"] = f"{floor.recall[0]:.1f}"
     return table.fillna("")
 
 
@@ -257,27 +239,21 @@ def figures() -> pd.DataFrame:
 def main() -> None:
     parser = study.make_parser("movielens", __doc__)
     parser.add_argument("wheel", type=Path, nargs="?", help="of the data; measures what is missing")
-    parser.add_argument("--seconds", action="store_true", help="measure seconds of epochs alone")
-    args = parser.parse_args()
-    if args.wheel:
-        users, _, test, items = read_split(args.wheel)
+    if wheel := parser.parse_args().wheel:
+        users, _, test, items = read_split(wheel)
         FOLDER.mkdir(parents=True, exist_ok=True)
         if not (FOLDER / "seconds.csv").exists():
             with get_context("fork").Pool(1, detach_worker, [0]) as pool:
-                rows = pool.apply(measure_seconds, [args.wheel])
+                rows = pool.apply(measure_seconds, [wheel])
             study.write_rows(FOLDER / "seconds.csv", rows)
-        if args.seconds:
-            return
-        rates = search_rates(args.wheel)
+        rates = search_rates(wheel)
         ways = [(*pair, seed) for pair, seeds in SEEDS.items() for seed in range(seeds)]
-        complete_runs([("final", *way, rates[way[:2]]) for way in ways], args.wheel)
+        complete_runs([("final", *way, rates[way[:2]]) for way in ways], wheel)
         popularity = Recommender("gru", items)
         counts_I = torch.cat([user["next"] for user in users]).bincount(minlength=items)
         popularity.score.bias.data = counts_I - torch.arange(items) / items  # without ties
         popularity.score.weight.data.zero_()
-        events = " ".join(map(str, make_loader(test, EXACT).sampler.lengths))
-        row = {**evaluate(popularity, test), "events": events}
-        study.write_rows(FOLDER / "popularity.csv", [row])
+        study.write_rows(FOLDER / "popularity.csv", [{"recall": evaluate(popularity, test)}])
     table = figures()
     block = study.markdown(table.reset_index().to_numpy(), [*PAIR, *table], words=2)
     study.publish("movielens", block, committed=True)
