@@ -1,7 +1,6 @@
 """Benchmarks of the library: one module for each thing that is measured, and what they share.
 
-A module has `measure`, which yields rows, `TABLES`, which names the columns of each table, and
-`CODE`, the files and folders that it times.
+A module has `measure`, which yields rows, and `TABLES`, which names the columns of each table.
 """
 
 from dataclasses import dataclass

@@ -3,7 +3,6 @@
     python -m experiments.benchmarks                 # two idle cores, less than 25 minutes
     python -m experiments.benchmarks packing scaling # some of them
     python -m experiments.benchmarks --tables        # the tables of what was measured before
-    python -m experiments.benchmarks --stale         # tables whose code has changed since
     python -m experiments.benchmarks --quick         # a trial of a minute, written to runs/
     python -m experiments.benchmarks gpu             # needs a GPU; not in the first command
     python -m experiments.benchmarks trainer         # needs transformers; not in the first
@@ -14,7 +13,6 @@ marked blocks.
 """
 
 import os
-import subprocess
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -22,38 +20,24 @@ from pathlib import Path
 import torch
 
 from experiments.benchmarks import format_tables
-from experiments.study import RESULTS, ROOT, make_parser, publish, read_rows, write_rows
+from experiments.study import RESULTS, make_parser, publish, read_rows, write_rows
 
 NAMES = ("packing", "loading", "scaling")
 ALL = (*NAMES, "gpu", "trainer", "chunks")
-
-
-def changed_since(commit: str, paths: Sequence[str], repository: Path = ROOT) -> list[str]:
-    """Return the files below `paths` that differ from a commit; all paths if it is not known."""
-    command = ["git", "diff", "--name-only", commit, "--", *paths]
-    diff = subprocess.run(command, cwd=repository, capture_output=True, text=True)
-    return diff.stdout.split() if diff.returncode == 0 else [*paths]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = make_parser("benchmarks", __doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(ALL)}")
     parser.add_argument("--tables", action="store_true", help="measure nothing")
-    parser.add_argument("--stale", action="store_true", help="name tables older than their code")
     parser.add_argument("--quick", action="store_true", help="measure little, for runs/")
     args = parser.parse_args(arguments)
     folder = Path("runs/benchmarks_quick") if args.quick else RESULTS / "benchmarks"
     folder.mkdir(parents=True, exist_ok=True)
     os.environ["OMP_NUM_THREADS"] = "1"  # for processes started later
     torch.set_num_threads(1)
-    for name in args.names or (ALL if args.stale else NAMES):
+    for name in args.names or NAMES:
         module, path = import_module(f"experiments.benchmarks.{name}"), folder / f"{name}.csv"
-        if args.stale:
-            timed = f"experiments/benchmarks/{name}.py", *module.CODE
-            for commit in read_rows(path).commit.str[:40].unique():
-                if changed := changed_since(commit, timed):
-                    print(f"{name}: {commit[:10]}, since then {', '.join(changed)}")
-            continue
         if not args.tables:
             write_rows(path, [*module.measure(args.quick)])
         block = format_tables(read_rows(path), module.TABLES)

@@ -27,7 +27,6 @@ from training.config import TrainJob
 from training.memory import MEMORY_SHARES, free_memory, peak_memory_mib
 from training.ranks import Ranks, autocast
 
-CODE = ("models", "bload/batch/walk.py", "bload/batch/walk_order.py", "training/step.py")
 LOADERS = ("naive", "mix", "sampling", "bucket", "ragged", "bload", "bload_exact")
 TERAFLOPS = {
     **{"H100 PCIe": 756, "H100 NVL": 835, "H100": 989, "GH200": 990, "H200": 989, "A100": 312},

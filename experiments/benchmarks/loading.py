@@ -1,4 +1,4 @@
-"""Batches: their assembly beside torch's DataLoader, waiting in training, and whether blocks pay.
+"""Batches: their assembly beside torch's DataLoader, and whether blocks pay.
 
 Assembly is of tokens in memory, so a batch costs what the library adds to reading. Whether blocks
 pay is measured on a bidirectional GRU, whose `PackedSequence` computes no padding, alone and behind
@@ -18,18 +18,15 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_se
 from torch.utils.data import DataLoader
 
 from bload import Batch, BlockLoader, action_genome_lengths, from_dataset
-from experiments.benchmarks import Row, Table, make_job
-from experiments.interleaved import Contender
-from training.step import Position, train_step
+from experiments.benchmarks import Row, Table
 
-CODE = ("bload/batch", "bload/loading", "datasets/frames", "training/step.py")
 SLOTS, T_MAX, WIDTH = 65_536, 8_192, 32
 Logits = Iterator[tuple[Tensor, Tensor]]
 """Logits and labels of batches."""
 
 
 def measure(quick: bool) -> Iterator[Row]:
-    """Yield rows of batches, of epochs of sequence models, and of epochs of `dds_tiny`."""
+    """Yield rows of batches, and of epochs of sequence models."""
     for factor in (64,) if quick else (64, 8, 1):
         yield assemble_batches(factor, batches=2 if quick else 30)
     rng = np.random.default_rng(0)
@@ -40,8 +37,6 @@ def measure(quick: bool) -> Iterator[Row]:
     ):
         for encoder in (False, True):
             yield train_three_ways(data, lengths[:40] if quick else lengths, encoder, quick)
-    for workers, source in ((0, "cache"), (1, "cache"), (1, "files")):
-        yield wait_for_workers(workers, source, quick)
 
 
 def assemble_batches(factor: int, batches: int) -> Row:
@@ -92,7 +87,7 @@ class Classifier(nn.Module):
 
 
 def train_three_ways(data: str, lengths: np.ndarray, encoder: bool, quick: bool) -> Row:
-    """Time epochs of three ways, in turns; return seconds over those of blocks, and steps."""
+    """Time epochs of three ways, in turns; return seconds over those of blocks."""
     torch.manual_seed(0)
     frames, labels = [torch.randn(n, WIDTH) for n in lengths], torch.arange(len(lengths)) % 2
     model = Classifier(encoder)
@@ -115,47 +110,25 @@ def train_three_ways(data: str, lengths: np.ndarray, encoder: bool, quick: bool)
 
     ways: dict[str, Callable[[int], Logits]]
     ways = {"padded": partial(padded, False), "buckets": partial(padded, True), "blocks": blocks}
-    seconds, steps = {way: list[float]() for way in ways}, dict[str, int]()
+    seconds = {way: list[float]() for way in ways}
     for epoch in range(2 if quick else 6):
         for way, batches in ways.items():
-            began, steps[way] = time.perf_counter(), 0
+            began = time.perf_counter()
             for logits_S, labels_S in batches(epoch):
                 optimiser.zero_grad()
                 cross_entropy(logits_S, labels_S).backward()
                 optimiser.step()
-                steps[way] += 1
             seconds[way].append(time.perf_counter() - began)
     middle = {way: float(np.median(epochs[1:])) for way, epochs in seconds.items()}
     row: Row = {"table": "whether blocks pay", "data": data}
     row |= {"encoder": "each frame" if encoder else "", "blocks, s": middle["blocks"]}
-    row |= {way: middle[way] / middle["blocks"] for way in ("padded", "buckets")}
-    return row | {f"{way}, steps": count for way, count in steps.items()}
-
-
-def wait_for_workers(workers: int, source: str, quick: bool) -> Row:
-    """Return the seconds of an epoch with started workers, and its share of waiting for data."""
-    files = ["dataset.cache=null"] if source == "files" else []
-    contender = Contender(make_job(quick, f"train.workers={workers}", *files))
-    contender.loader.set_epoch(1)
-    waiting_seconds, began = 0.0, time.perf_counter()
-    requested_at = began
-    for number, batches in enumerate(islice(contender.loader.by_step(), 4 if quick else None)):
-        waiting_seconds += time.perf_counter() - requested_at
-        position = Position(1, number, 1 + (number + 1) / contender.loader.account.steps)
-        train_step(contender.training, batches, position)
-        requested_at = time.perf_counter()
-    row = {"table": "waiting", "workers": workers, "frames from": source}
-    seconds = requested_at - began
-    return row | {"epoch, s": seconds, "waited, %": 100 * waiting_seconds / seconds}
+    return row | {way: middle[way] / middle["blocks"] for way in ("padded", "buckets")}
 
 
 WORKERS = {f"{who}{workers} workers": ",.1f" for workers in (0, 2) for who in ("", "torch, ")}
-WAITING = {"workers": ".0f", "frames from": "", "epoch, s": ".1f", "waited, %": ".1f"}
 PAY = {"data": "", "encoder": "", "padded": ".2f", "buckets": ".2f", "blocks, s": ".2f"}
-PAY |= {f"{way}, steps": ".0f" for way in ("padded", "buckets", "blocks")}
 BATCHES = {"sequences": ",.0f"} | WORKERS
 TABLES = {
     "batches": Table(f"Milliseconds per batch of {SLOTS:,} tokens:", BATCHES),
     "whether blocks pay": Table("Seconds of an epoch, over those of blocks:", PAY),
-    "waiting": Table("Epochs of `dds_tiny`, timed once the data workers have started:", WAITING),
 }

@@ -28,7 +28,6 @@ from bload.show.randomness import partner_information, repeat_share
 from experiments.benchmarks import Row, Table
 from training.memory import peak_memory_mib, reset_peak_memory, taken_memory, trim_memory
 
-CODE = ("bload/packing", "bload/lengths.py")
 CPU = torch.device("cpu")
 SEEDS = {10_000: 1_000, 200_000: 5, 2_000_000: 3, 10_000_000: 1}
 """Sequences -> plans of bload's packers, for at most so many sequences; of others: 2 plans."""

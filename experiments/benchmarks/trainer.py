@@ -24,10 +24,6 @@ import numpy as np
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from bload import action_genome_lengths, make_plan
-from bload.schedule.balance import make_schedule
-
-CODE = ("bload/batch", "bload/loading", "bload/packing")
 EXAMPLE = Path(__file__).parents[2] / "examples/trainers/with_transformers.py"
 STRATEGIES = ("random", "group_by_length", "batch_rebalance")
 WAYS = (*STRATEGIES, "flattening", "bload", "bload_exact", "bload_exact, one row")
@@ -37,7 +33,7 @@ Row = dict[str, Any]
 
 
 def measure(quick: bool) -> Iterator[Row]:
-    """Yield rows of one rank, of two, and of counts."""
+    """Yield rows of one rank, and of two."""
     for ranks in (1, 2):
         with tempfile.TemporaryDirectory() as folder:
             command = [os.environ.get("PACKERS", sys.executable), "-m", "torch.distributed.run"]
@@ -118,30 +114,10 @@ def test_loss(model: Any, test: list[Item]) -> float:
     return sum(loss * count for loss, count in pairs) / sum(count for _, count in pairs)
 
 
-def count_slots(lengths: np.ndarray, ranks: int, each: int) -> list[Row]:
-    """Count padding with fillers, and slots that ranks compute or wait for per frame."""
-    from transformers.trainer_pt_utils import BatchRebalanceSampler
-
-    options = {"effective_batch_size": each * ranks, "dp_size": ranks, "grad_accum": 1}
-    samplers = [BatchRebalanceSampler(lengths.tolist(), rank=r, **options) for r in range(ranks)]
-    size_RS3 = [[(len(b), lengths[b].max(), lengths[b].sum()) for b in each] for each in samplers]
-    count_SR, longest_SR, frames_SR = np.array(size_RS3).T
-    loads_SR = make_schedule(make_plan(lengths, "bload_exact"), ranks).loads()
-    ways = {"batch_rebalance": (count_SR * longest_SR, frames_SR.sum())}
-    rows = []
-    for way, (slots_SR, frames) in {**ways, "bload_exact": (loads_SR, lengths.sum())}.items():
-        row = {"empty slots, %": 100 * (1 - frames / slots_SR.sum())}
-        row |= {"slots": ranks * slots_SR.max(axis=1).sum() / frames}
-        rows.append({"table": "counted", "way": way, **row})
-    return rows
-
-
 def main(file: str, quick: str) -> None:
     torch.set_num_threads(1)
     data, test = (texts(64, 0), texts(8, 1)) if quick == "1" else (texts(1600, 0), texts(200, 1))
     rows = [train(way, s, data, test) for s in range(1 if quick == "1" else 3) for way in WAYS]
-    if rows[0]["ranks"] == 1:
-        rows += count_slots(action_genome_lengths(), ranks=8, each=4)
     Path(file).write_text(json.dumps(rows, default=float))
 
 
@@ -151,9 +127,4 @@ else:
     from experiments.benchmarks import Table
 
     TRAINED = {"way": "", "ranks": ".0f", "steps": ",.0f", "tokens/s": ",.0f", "loss": ".3f"}
-    COUNTED = {"way": "", "empty slots, %": ".2f", "slots": ".3f"}
-    WAITED = "Action Genome on 8 ranks, slots computed or waited for per frame:"
-    TABLES = {
-        "trainer": Table("One epoch, means over seeds:", TRAINED, by=("way", "ranks")),
-        "counted": Table(WAITED, COUNTED),
-    }
+    TABLES = {"trainer": Table("One epoch, means over seeds:", TRAINED, by=("way", "ranks"))}
