@@ -14,7 +14,6 @@ from contextlib import nullcontext
 from itertools import product
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
-from bload import Batch, BlockLoader, from_dataset
+from bload import Batch, BlockLoader, SequenceSource, from_dataset
 from experiments.interleaved import on_ranks
 from experiments.intervals import student
 from experiments.study import markdown, report_rows
@@ -41,14 +40,12 @@ Items = Sequence[tuple[Tensor, Tensor]]
 """Features ``(T, F)`` of each sequence, and its class once per frame, ``(T,)``."""
 
 
-def make_loader(items: Items, packer: str, slots: int, **options: Any) -> BlockLoader:
-    """Make a loader of sequences in memory, in batches of so many slots."""
-    lengths = [len(features_TF) for features_TF, _ in items]
-    source = from_dataset(items, lengths)
-    return BlockLoader(source, packer, batch_slots=slots, t_max=LONGEST, **options)
+def make_source(items: Items) -> SequenceSource:
+    """Make a source for a loader from sequences in memory."""
+    return from_dataset(items, [len(features_TF) for features_TF, _ in items])
 
 
-def draw(lengths: Sequence[int], seed: int, held_out: bool = False) -> Items:
+def draw(lengths: Sequence[int], seed: int = 0, held_out: bool = False) -> Items:
     """Draw random features; every frame leans a little towards the class of its sequence.
 
     Held-out sequences have the same classes and other noise.
@@ -79,6 +76,24 @@ class Classifier(nn.Module):
         return cross_entropy(logits_BTK.mT, batch.targets_BT, reduction="sum")  # ignores padding
 
 
+def make_classifier() -> tuple[Classifier, torch.optim.Optimizer]:
+    """Build the classifier with which every rank begins, and its optimiser."""
+    torch.manual_seed(0)
+    model = Classifier()
+    return model, torch.optim.Adam(model.parameters(), lr=3e-3)
+
+
+def train_on(model: nn.Module, optimiser: torch.optim.Optimizer, batch: Batch) -> None:
+    """Take one step on the frames of a batch; a batch of empty blocks has zero gradients.
+
+    The loss is divided by the slots of a rank, equally many on all ranks, so that the ranks'
+    gradients average to that of the whole step.
+    """
+    optimiser.zero_grad()
+    (model(batch) / batch.valid_BT.numel()).backward()
+    optimiser.step()
+
+
 def measure(ranks: Ranks, sequences: int, seeds: int) -> list[dict]:
     """Return a row for each seed, way to deal the data and way to share what is learned.
 
@@ -89,36 +104,35 @@ def measure(ranks: Ranks, sequences: int, seeds: int) -> list[dict]:
     alone = dist.new_subgroups(1)[0] if count > 1 else None
     for seed in range(seeds):
         lengths = np.random.default_rng(seed).integers(4, LONGEST + 1, sequences).tolist()
-        items, unseen = draw(lengths, seed), draw([LONGEST] * HELD_OUT, seed, True)
-        (test,) = make_loader(unseen, "naive", HELD_OUT * LONGEST, process_group=alone)
+        items, unseen = draw(lengths, seed), make_source(draw([LONGEST] * HELD_OUT, seed, True))
+        size = HELD_OUT * LONGEST
+        (test,) = BlockLoader(unseen, "naive", batch_slots=size, process_group=alone)
         ways = product(("dealt", "own"), SYNCS) if count > 1 else [("dealt", "allreduce")]
         for data, sync in ways:
             own = items[ranks.rank :: count] if data == "own" else items
-            group = alone if data == "own" else None
-            loader = make_loader(own, "bload", SLOTS // count, seed=seed, process_group=group)
+            loader = BlockLoader(
+                make_source(own),
+                "bload",
+                batch_slots=SLOTS // count,
+                t_max=LONGEST,
+                seed=seed,
+                process_group=alone if data == "own" else None,
+            )
             row = {"ranks": count, "data": data, "sync": sync, "seed": seed}
             rows.append(row | train_epoch(ranks, loader, sync, test))
     return rows
 
 
 def train_epoch(ranks: Ranks, loader: BlockLoader, sync: str, test: Batch) -> dict:
-    """Train on every block once; return the loss of mean weights, and the bytes sent per step.
-
-    The loss of a step is divided by the slots of a rank, equally many on all ranks, so that the
-    ranks' gradients average to that of the whole step.
-    """
-    torch.manual_seed(0)
-    model = Classifier()
-    optimiser = torch.optim.Adam(model.parameters(), lr=3e-3)
+    """Train on every block once; return the loss of mean weights, and the bytes sent per step."""
+    model, optimiser = make_classifier()
     many = ranks.world_size > 1
     parallel = DistributedDataParallel(model) if many and sync == "allreduce" else model
     steps = min(ranks.gather(loader.steps))  # own sequences may make one block more
     sent = 0
     for step, batch in zip(range(1, steps + 1), loader, strict=False):
         bytes_before = bytes_written()
-        optimiser.zero_grad()
-        (parallel(batch) / batch.valid_BT.numel()).backward()
-        optimiser.step()
+        train_on(parallel, optimiser, batch)
         synchronise(sync, model, step, steps, 8)
         sent += bytes_written() - bytes_before
     with torch.no_grad(), mean_weights([model]) if many else nullcontext():
