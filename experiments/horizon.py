@@ -164,8 +164,8 @@ def draw(folder: Path, figure: Figure) -> None:
         loader, comma, option = way.partition(",")
         colour, label = colour_of(loader), label_of(loader) + comma + option
         label += ", fresh clips" * (way == "sampling")
-        inside = "white" if option else colour
-        axis.plot([*mean[way]], "o--" if option else "o-", c=colour, mfc=inside, label=label)
+        look = {"ls": "--", "mfc": "white", "mew": 1.5} if option else {"ls": "-"}
+        axis.plot([*mean[way]], marker="o", c=colour, label=label, **look)
 
 
 if __name__ == "__main__":
