@@ -48,12 +48,6 @@ EPOCHS, POINTS = 8, 12
 """Training takes the frames of so many epochs; validation is read at so many points."""
 PAIR, JOB = ["model", "loader"], ["stage", "model", "loader", "seed", "rate"]
 """Columns; the stage of a job is `search`, for a rate, or `final`."""
-README_ROWS = {
-    "padded": "padded slots per epoch",
-    "deleted": "deleted frames per epoch",
-    "seconds": "seconds per epoch",
-    "Recall@20, equal frames": "**Recall@20, equal frames**",
-}
 User = dict[str, Tensor]
 """Of each event but the last: `item`, `rating`, log `gap` to the event before, and `next` item."""
 
@@ -257,9 +251,6 @@ def main() -> None:
     table = figures()
     block = study.markdown(table.reset_index().to_numpy(), [*PAIR, *table], words=2)
     study.publish("movielens", block, committed=True)
-    short = table.loc["gru"].drop(NO_STARTS)[[*README_ROWS]].rename(columns=README_ROWS).T
-    block = study.markdown(short.reset_index().to_numpy(), ["", *short], words=1)
-    study.publish("movielens", block, committed=True, document=study.README)
 
 
 if __name__ == "__main__":

@@ -111,7 +111,8 @@ def short_forms() -> dict[str, Any]:
     files = (CONFIGS / "experiment").glob("[!_]*.yaml")
     quick = {file.stem: yaml.safe_load(file.read_text()).get("quick", {}) for file in files}
     return {
-        name: changes | {"experiment": {"name": f"{name}_quick"}} for name, changes in quick.items()
+        name: changes | {"experiment": changes.get("experiment", {}) | {"name": f"{name}_quick"}}
+        for name, changes in quick.items()
     }
 
 

@@ -251,6 +251,7 @@ class ExperimentConfig:
     prefix: ClassVar[str] = "experiment."
 
     name: str | None = key("file in configs/experiment; its runs share a folder", None)
+    minutes: float | None = key("of one of its runs on two idle cores, on average", None)
 
 
 @dataclass

@@ -7,15 +7,20 @@ import functools
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from math import prod
 from typing import Any, NamedTuple, NoReturn
 
+from hydra.conf import HydraConf
 from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import CompactHydraException
+from hydra.types import RunMode
 from omegaconf import DictConfig
 
-from bload.errors import InputError
-from training.compose import explain, register, to_job
+from bload.errors import InputError, plural
+from training.compose import explain, register, short_forms, to_job
+from training.config import CONFIGS
 from training.stopping import AgreedError, Stopped
 
 Row = dict[str, Any]
@@ -42,17 +47,26 @@ def one_job(task: Callable[[Any], Row | None]) -> Callable[[DictConfig], None]:
 
     @functools.wraps(task)
     def job(config: DictConfig) -> None:
-        overrides, rank = " ".join(HydraConfig.get().overrides.task), os.environ.get("RANK", "0")
+        hydra = HydraConfig.get()
+        overrides, rank = " ".join(hydra.overrides.task), os.environ.get("RANK", "0")
         is_distributed = int(os.environ.get("WORLD_SIZE", "1")) > 1
         context = f"in {overrides or 'a run of the defaults'}"
+        # A launcher plugin runs jobs elsewhere, so it has to see their errors itself.
+        by_plugin = hydra.mode == RunMode.MULTIRUN and "basic" not in hydra.launcher._target_
         status, figures = 0, None
         try:
+            check_size(hydra.runtime.choices)
+            is_sweep = hydra.mode == RunMode.MULTIRUN
+            if rank == "0" and is_sweep and hydra.job.num == 0 and config.experiment.minutes:
+                print(announce(hydra, config.experiment.minutes), flush=True)
             figures = task(to_job(config))
         except Stopped as stopped:
             if rank == "0":
                 print(f"\n{stopped.sentence}", file=sys.stderr, flush=True)
             raise
         except Exception as error:
+            if by_plugin:
+                raise
             agreed = isinstance(error, AgreedError)
             if isinstance(error, InputError):
                 status, figures = 2, {"error": str(error)}
@@ -68,6 +82,27 @@ def one_job(task: Callable[[Any], Row | None]) -> Callable[[DictConfig], None]:
         FINISHED_JOBS.append(Job(overrides, status, figures or {}))
 
     return job  # type: ignore[return-value]
+
+
+def check_size(choices: Mapping[str, str | None]) -> None:
+    """Raise `AgreedError` for a size of an experiment whose short form is not known."""
+    size, experiment = choices.get("size"), choices.get("experiment")
+    if size and experiment and experiment not in short_forms():
+        raise AgreedError(
+            f"size={size} is known for the experiments in {CONFIGS / 'experiment'}; leave size "
+            f"out, or put {experiment} there"
+        )
+
+
+def announce(hydra: HydraConf, minutes: float) -> str:
+    """Say how many jobs a sweep has, and how long they take at so many minutes each."""
+    params = {key: f"{key}={values}" for key, values in hydra.sweeper.params.items()}
+    given = {line.partition("=")[0]: line for line in sys.argv[1:] if "=" in line}
+    parsed = OverridesParser.create().parse_overrides([*(params | given).values()])
+    jobs = prod(len([*o.sweep_string_iterator()]) for o in parsed if o.is_sweep_override())
+    hours = jobs * minutes / 60
+    words = f"{hours:.0f} hours" if hours >= 1.5 else "an hour" if hours > 0.8 else ""
+    return f"{plural(jobs, 'run')}, about {words or f'{60 * hours:.0f} minutes'} on two idle cores"
 
 
 def run(main: Callable[[], Any]) -> NoReturn:

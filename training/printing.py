@@ -1,10 +1,13 @@
 """Output of a run on the screen: its beginning, one line per epoch, the summary at the end."""
 
 import math
+import shlex
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from tabulate import tabulate
 
 from bload import BlockSampler
@@ -32,7 +35,12 @@ def opening_text(
         f"{path}: loader {loader}, T_max {sampler.t_max}, {len(lengths):,} videos, "
         f"{lengths.sum():,} frames, {ranks.world_size} x {ranks.device.type}"
     )
-    return "\n".join(text for text in (first, *remarks) if text)
+    gpus = torch.cuda.device_count() if ranks.device.type == "cuda" else 0
+    idle = ""
+    if ranks.world_size == 1 and gpus > 1:
+        command = f"torchrun --nproc_per_node={gpus} {shlex.join(sys.argv)}"
+        idle = f"this trains on one of {gpus} GPUs; on all of them: {command}"
+    return "\n".join(text for text in (first, idle, *remarks) if text)
 
 
 def epoch_line(epoch: int, epochs: int, figures: Figures) -> str:

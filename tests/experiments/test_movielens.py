@@ -21,11 +21,11 @@ def folder(tmp_path, monkeypatch):
         rows += [(user, item, 3, 60 * place**2) for place, item in enumerate(items)]
     with zipfile.ZipFile(tmp_path / "small.whl", "w") as archive:
         archive.writestr(m.MEMBER, pd.DataFrame(rows).to_csv(sep="\t", index=False))
-    (tmp_path / "README.md").write_text("<!-- experiments.movielens -->\n<!-- end -->\n")
+    (tmp_path / "page.md").write_text("<!-- experiments.movielens -->\n<!-- end -->\n")
     pairs = [("gru", key) for key in ("naive", m.CLIPS, m.EXACT, m.NO_STARTS)]
     small = {"SEEDS": dict.fromkeys([*pairs, ("transformer", m.EXACT)], 2), "RATES": (2e-3, 8e-3)}
     small |= {"SEARCH_SEEDS": (9,), "EPOCHS": 2, "POINTS": 3, "TURNS": 1, "FOLDER": tmp_path}
-    small |= {"study.README": tmp_path / "README.md", "study.DOCS": tmp_path}
+    small |= {"study.DOCS": tmp_path}
     for name, value in small.items():
         monkeypatch.setattr(f"experiments.movielens.{name}", value)
     one_thread = SimpleNamespace(Pool=lambda *_: ThreadPool(1))  # autograd may not run after a fork
@@ -45,7 +45,7 @@ def test_runs_train_equal_frames_and_a_study_that_goes_on_ends_with_the_same_row
     users, steps = m.read_split(folder / "small.whl")[0], by.steps.max()
     for loader in ("naive", m.EXACT):
         assert steps[loader] == 2 * m.make_loader(users, loader).steps
-    assert f"| {by.recall.mean()[m.EXACT]:.1f} [" in (folder / "README.md").read_text()
+    assert f" {by.recall.mean()[m.EXACT]:.1f} [" in (folder / "page.md").read_text()
 
 
 def test_recall_is_that_of_each_user_alone(folder):

@@ -3,10 +3,16 @@
 import csv
 
 import pytest
+import torch
+from hydra import compose, initialize_config_dir
+from hydra.core.hydra_config import HydraConfig
 
-from bload import action_genome_lengths
-from training.jobs import Job
+from bload import BlockSampler, action_genome_lengths
+from training.compose import CONFIGS, register
+from training.jobs import Job, announce
 from training.paper import lengths_digest
+from training.printing import opening_text
+from training.ranks import Ranks
 from training.sweep_table import close_sweep
 
 PAPERS = action_genome_lengths("train")
@@ -41,3 +47,31 @@ def test_runs_of_a_loader_are_one_row_beside_the_papers_figures(tmp_path):
 def test_the_papers_figures_stand_only_beside_its_lengths_and_block_size(changed, tmp_path):
     jobs = [job("bload", seed, 60.0, 0.7, tmp_path, **changed) for seed in (2, 3)]
     assert "(paper" not in close_sweep(jobs)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ([], "5 runs, about an hour on two idle cores"),
+        (["train.seed=2,3,4"], "15 runs, about 3 hours on two idle cores"),
+        (["loader=bload", "size=quick"], "1 run, about 2 minutes on two idle cores"),
+    ],
+)
+def test_a_sweep_says_first_how_many_runs_it_has_and_how_long_they_take(given, words, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["train.py", *given])
+    register()
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        line = ["experiment=paper_table", *(o for o in given if "," not in o)]
+        config = compose("train", line, return_hydra_config=True)
+    HydraConfig.instance().set_config(config)
+    assert announce(HydraConfig.get(), config.experiment.minutes) == words
+
+
+def test_one_process_on_a_machine_with_several_gpus_is_told_how_to_use_all(monkeypatch, tmp_path):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    monkeypatch.setattr("sys.argv", ["train.py", "loader=bload"])
+    sampler = BlockSampler([3, 4])
+    for world_size, told in ((1, True), (4, False)):
+        ranks = Ranks(0, world_size, torch.device("cuda"))
+        text = opening_text(tmp_path, "bload", sampler, ranks, [])
+        assert ("torchrun --nproc_per_node=4 train.py loader=bload" in text) == told
