@@ -12,7 +12,8 @@ Without FOLDER it reads the committed runs and rewrites README's table too. Thei
 skipped, so that the time of an epoch is that of `experiments.epoch_time`, on the same lengths.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from math import isnan, nan
 from pathlib import Path
 
 import pandas as pd
@@ -26,6 +27,7 @@ from training import paper
 LOADER, SEED = "loader.name", "train.seed"
 NEAR = 1.5
 """Ratio of slots within which two runs have about equal work."""
+IN_README = ("naive", "sampling", "bload", "bload_exact")
 
 
 def compare(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -65,34 +67,44 @@ def split_ways(runs: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
         yield name, seeds
 
 
-def overview(parts: dict[str, pd.DataFrame], speeds: dict[str, float] | None) -> str:
+def overview(
+    parts: dict[str, pd.DataFrame],
+    speeds: dict[str, float] | None = None,
+    shown: Sequence[str] | None = None,
+) -> str:
     """Tabulate measures down and ways across: the paper's figure / ours; ours alone elsewhere.
 
     Args:
         speeds: times as fast as naive's an epoch of each way is; None takes the runs' seconds.
+        shown: the ways to show, of those in the runs; None shows all.
     """
     ways = dict(split_ways(parts["equal epochs"]))
     work = dict(split_ways(parts["equal work"])) if "equal work" in parts else {}
     if speeds is None:
         seconds = {way: runs.epoch_seconds.mean() for way, runs in ways.items()}
-        speeds = (
-            {way: seconds["naive"] / s for way, s in seconds.items()} if "naive" in ways else {}
-        )
+        speeds = {way: seconds.get("naive", nan) / value for way, value in seconds.items()}
+    padding, deleted, recall = (
+        {way: runs[figure].mean() for way, runs in ways.items()}
+        for figure in ("padding", "deleted", "recall")
+    )
+    epochs = parts["equal epochs"].epochs.iloc[0]
     measures = {
-        "padded slots per epoch": ("padding", 0, {w: r.padding.mean() for w, r in ways.items()}),
-        "deleted frames per epoch": ("deleted", 0, {w: r.deleted.mean() for w, r in ways.items()}),
+        "padded slots per epoch": ("padding", 0, padding),
+        "deleted frames per epoch": ("deleted", 0, deleted),
         "speed of an epoch, naive = 1": ("speed", 2, speeds),
-        "Recall@20, epochs not known": ("recall", 1, {}),
-        "Recall@20, equal epochs": ("", 1, {w: r.recall.mean() for w, r in ways.items()}),
-        "Recall@20, equal work": ("", 1, {w: r.recall.mean() for w, r in work.items()}),
+        f"Recall@20; ours after epoch {epochs}": ("recall", 1, recall),
+        "Recall@20 at equal work": ("", 1, {way: runs.recall.mean() for way, runs in work.items()}),
     }
+    ways = {way: runs for way, runs in ways.items() if shown is None or way in shown}
     rows = []
     for name, (figure, digits, values) in measures.items():
-        cells = [f"{values[way]:,.{digits}f}" if way in values else "" for way in ways]
-        for place, (way, runs) in enumerate(ways.items()):
+        cells = []
+        for way, runs in ways.items():
+            value = values.get(way, nan)
             summary = {"loader": way, **runs.iloc[0].reindex(["t_max", "lengths"])}
             known = paper.cell(way, figure) if paper.is_papers_loader(summary) else ""
-            cells[place] = " / ".join(filter(None, (known, cells[place])))
+            ours = "" if isnan(value) else f"{value:,.{digits}f}"
+            cells.append(" / ".join(filter(None, (known, ours))))
         if any(cells):
             rows.append([name, *cells])
     table = study.markdown(rows, ["", *ways])
@@ -139,10 +151,11 @@ def main() -> None:
         turns = study.read_rows(study.RESULTS / "epoch_time.csv")
         *_, last = epoch_time.speeds(turns).values()
         speeds = {name: interval.mean for name, interval in last.items()}
-    first = overview(parts, speeds)
-    study.publish("paper_table", first, committed=committed, document=study.README)
+        short = overview({"equal epochs": parts["equal epochs"]}, speeds, IN_README)
+        study.publish("paper_table", short, committed=True, document=study.README)
     tables = [recall_table(part, title) for title, part in parts.items()]
-    study.publish("paper_table", "\n\n".join(tables), committed=committed)
+    text = "\n\n".join([overview(parts, speeds), *tables])
+    study.publish("paper_table", text, committed=committed)
 
 
 if __name__ == "__main__":
