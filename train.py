@@ -37,10 +37,10 @@ def train(cfg: TrainJob, ranks: "Ranks | None" = None) -> dict[str, Any]:
     from training.ranks import join_ranks  # here, as --help needs no torch
 
     ranks = ranks or join_ranks(cfg.train.device, cfg.train.timeout, cfg.train.deterministic)
-    folder, data, summary = prepare_run(cfg, ranks)
+    folder, summary = prepare_run(cfg, ranks)
     if summary is not None:
         return summary
-    with open_run(cfg, ranks, folder, data) as run:
+    with open_run(cfg, ranks, folder) as run:
         run.validate_if_due()  # if it stopped before its evaluation
         for epoch in range(run.epoch, run.epochs):
             run.begin_epoch(epoch)

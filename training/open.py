@@ -20,8 +20,8 @@ from training.run import Run
 from training.tracking import Tracker
 
 
-def prepare_run(cfg: TrainJob, ranks: Ranks) -> tuple[RunFolder, Data, dict[str, Any] | None]:
-    """Return the folder of a run, its data, and its summary if nothing is left to do.
+def prepare_run(cfg: TrainJob, ranks: Ranks) -> tuple[RunFolder, dict[str, Any] | None]:
+    """Return the folder of a run, and its summary if nothing is left to do.
 
     Raises:
         InputError: ``run.resume`` names no checkpoint, or something else was trained in the folder.
@@ -32,22 +32,22 @@ def prepare_run(cfg: TrainJob, ranks: Ranks) -> tuple[RunFolder, Data, dict[str,
             folder.check_same_config(cfg)
         elif cfg.run.resume != "never":
             checkpoint_file(cfg.run.resume)
-    data = open_data(cfg, ranks)
     if not any(ranks.gather(folder.is_finished(cfg.run.resume))):
-        return folder, data, None
+        return folder, None
     summary = read_json(folder.summary) if folder.summary.exists() else {}
     if ranks.is_first:
         recall = f" with {100 * summary['with/recall@20']:.2f} % Recall@20" if summary else ""
         print(f"{folder.path} had finished before{recall}; run.resume=never trains it again.")
-    return folder, data, summary
+    return folder, summary
 
 
 @contextmanager
-def open_run(cfg: TrainJob, ranks: Ranks, folder: RunFolder, data: Data) -> Iterator[Run]:
+def open_run(cfg: TrainJob, ranks: Ranks, folder: RunFolder) -> Iterator[Run]:
     """Open a run, new or resumed; within the body its folder is locked for other processes.
 
     The folder has a checkpoint once the body begins.
     """
+    data = open_data(cfg, ranks)
     with folder.lock(ranks), (folder.path / f"rank{ranks.rank}.log").open("a") as log:
         try:
             run, remarks = begin_or_resume(cfg, ranks, folder, data)

@@ -98,8 +98,8 @@ def assert_same_run(one: Path, other: Path) -> None:
 def open_and_leave(cfg: TrainJob) -> None:
     """Open a run as train.py does, and take no step."""
     ranks = one_rank()
-    folder, data, _ = prepare_run(cfg, ranks)
-    with open_run(cfg, ranks, folder, data):
+    folder, _ = prepare_run(cfg, ranks)
+    with open_run(cfg, ranks, folder):
         pass
 
 
