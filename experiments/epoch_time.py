@@ -24,52 +24,38 @@ from training.ranks import Ranks
 def measure(ranks: Ranks, overrides: Sequence[str], share: float, rounds: int) -> list[dict]:
     """Return a row for each loader and round; the loaders take turns in each round."""
     jobs = add_all_clips(sweep_jobs("epoch_time", overrides))
-    measured = f"measured, {jobs[0].dataset.frame_size[0]} pixels"
-    return [{"measured": measured, **row} for row in time_turns(jobs, ranks, share, rounds)]
+    pixels = jobs[0].dataset.frame_size[0]
+    return [{"pixels": pixels, **row} for row in time_turns(jobs, ranks, share, rounds)]
 
 
-def speeds(rows: pd.DataFrame) -> dict[str, dict[str, Interval]]:
-    """Return measurement -> loader -> how many times as fast as naive's its epoch is."""
-    measured = {}
-    for name, rounds in rows.groupby("measured", sort=False):
-        seconds = dict([*(rounds.seconds_a_step * rounds.steps).groupby(rounds.loader)])
-        measured[name] = {
-            loader: ratio(seconds["naive"], turns) for loader, turns in seconds.items()
-        }
-    return measured
+def speeds(rows: pd.DataFrame) -> dict[str, Interval]:
+    """Return loader -> how many times as fast as naive's its epoch is."""
+    seconds = dict([*(rows.seconds_a_step * rows.steps).groupby(rows.loader)])
+    return {loader: ratio(seconds["naive"], turns) for loader, turns in seconds.items()}
 
 
 def tables(rows: pd.DataFrame) -> str:
-    """Tabulate speed over that of naive in each measurement; then steps and their cost.
-
-    A loader that a measurement left out has an empty cell there.
-    """
-    rows = rows[rows.measured.str.startswith("measured")]  # others are of earlier code
+    """Tabulate speed over that of naive; then steps and their cost."""
     loaders = rows.drop_duplicates("loader").set_index("loader")
-    others = [name for name in loaders.index if name != "naive"]
-    slots, measured = loaders.slots["naive"] / loaders.slots, speeds(rows)
-    faster = [["by slots processed", *(f"{slots[name]:.3f}" for name in others)]]
-    for name, ratios in measured.items():
-        faster.append(
-            [name, *(ratios[other].text(2) if other in ratios else "" for other in others)]
-        )
-    faster.append(["the paper", *(paper.cell(name, "speed") for name in others)])
-    milliseconds = 1000 * rows.groupby(["measured", "loader"]).seconds_a_step.mean()
+    others, slots, faster = loaders.index.drop("naive"), loaders.slots, speeds(rows)
+    measured = f"measured, {rows.pixels[0]} pixels"
+    speed = [
+        ["by slots processed", *(f"{slots.naive / slots[name]:.3f}" for name in others)],
+        [measured, *(faster[name].text(2) for name in others)],
+        ["the paper", *(paper.cell(name, "speed") for name in others)],
+    ]
+    milliseconds = 1000 * rows.groupby("loader").seconds_a_step.mean()
     costs = [
         [
-            *(row.Index, f"{row.steps:,}", f"{row.slots:,}", f"{row.frames / row.steps:.0f}"),
-            *(
-                f"{milliseconds[name, row.Index]:.0f}" if row.Index in ratios else ""
-                for name, ratios in measured.items()
-            ),
+            *(name, f"{row.steps:,}", f"{row.slots:,}", f"{row.frames / row.steps:.0f}"),
+            f"{milliseconds[name]:.0f}",
         ]
-        for row in loaders.itertuples()
+        for name, row in loaders.iterrows()
     ]
-    heads = ["", "steps", "slots", "real frames per step", *(f"ms, {name}" for name in measured)]
-    speed = markdown(faster, ["speed of an epoch, naive = 1", *others])
-    return f"{speed}\n\n{markdown(costs, heads)}"
+    heads = ["", "steps", "slots", "real frames per step", f"ms, {measured}"]
+    table = markdown(speed, ["speed of an epoch, naive = 1", *others])
+    return f"{table}\n\n{markdown(costs, heads)}"
 
 
 if __name__ == "__main__":
-    options = turn_options(0.1, 20)
-    report_rows("epoch_time", __doc__, on_ranks(measure), tables, options, "measured")
+    report_rows("epoch_time", __doc__, on_ranks(measure), tables, turn_options(0.1, 20))

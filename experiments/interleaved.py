@@ -75,14 +75,12 @@ def on_ranks(measure: Callable[..., list[dict]]) -> Callable[..., list[dict]]:
 class Timing:
     """The steps that a contender took in one turn.
 
-    Attributes: `frames` of all ranks, without padding; `busy`, this process's processor seconds,
-    without waiting for other ranks; `peak_mib`, the peak memory of the hungriest rank above that
-    before the turn.
+    Attributes: `frames` of all ranks, without padding; `peak_mib`, the peak memory of the hungriest
+    rank above that before the turn.
     """
 
     frames: list[int] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
-    busy: list[float] = field(default_factory=list)
     peak_mib: float = 0.0
 
     @property
@@ -108,16 +106,15 @@ class Contender:
         memory_before = taken_memory(device) / 2**20
         reset_peak_memory(device)
         self.ranks.barrier()
-        began, busy = time.perf_counter(), time.process_time()
+        began = time.perf_counter()
         for batches in islice(self.steps, count):
             step, steps = self.loader.step, self.loader.account.steps
             position = Position(0, step - 1, step / steps)
             train_step(self.training, batches, position)
-            time_now, busy_now = time.perf_counter(), time.process_time()
+            time_now = time.perf_counter()
             timing.frames.append(batches[0].frames_in_step)
             timing.seconds.append(time_now - began)
-            timing.busy.append(busy_now - busy)
-            began, busy = time_now, busy_now
+            began = time_now
         timing.peak_mib = max(self.ranks.gather(peak_memory_mib(device) - memory_before))
         return timing
 

@@ -50,13 +50,6 @@ def ratio(values: Iterable[float], others: Iterable[float]) -> Interval:
     return Interval(*map(math.exp, (interval.mean, interval.low, interval.high)))
 
 
-def bootstrap(sums: np.ndarray, counts: np.ndarray) -> Interval:
-    """Return sum over sum of pairs in order; the interval is that of 10,000 draws of the pairs."""
-    drawn = np.random.default_rng(0).integers(len(sums), size=(10_000, len(sums)))
-    ratios = sums[drawn].sum(1) / counts[drawn].sum(1)
-    return Interval(sums.sum() / counts.sum(), *np.percentile(ratios, [2.5, 97.5]))
-
-
 def holm(chances: pd.Series) -> pd.Series:
     """Return p-values adjusted for their number, after Holm."""
     rising = chances.sort_values()
