@@ -13,7 +13,6 @@ import re
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from datetime import timedelta
-from functools import partial
 from math import isnan
 from multiprocessing import set_forkserver_preload
 from pathlib import Path
@@ -29,7 +28,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from bload import PACKERS, BlockLoader, action_genome_lengths
 from experiments.study import markdown, report_rows
-from experiments.sync import draw, make_classifier, make_source, train_on
+from experiments.sync import draw, make_classifier, train_on
 
 PLAIN, JOIN, EXITS, BLOCKS = "plain DDP", "DDP with Join", "DDP, exits when done", "DDP, blocks"
 UNEVEN = "uneven"
@@ -50,11 +49,11 @@ class Epoch:
 
     def batches(self, rank: int) -> BlockLoader:
         """Return the epoch of one of the ranks."""
-        items = draw(self.lengths)
         if self.loader == UNEVEN:
-            clips = partial(BlockLoader, batch_slots=CLIP, t_max=CLIP, long="split")
-            return clips(make_source(items[rank::RANKS]), "naive", rank=0, world_size=1)
-        source = make_source(items)
+            own = draw(self.lengths, own=slice(rank, None, RANKS))
+            clips: dict = {"batch_slots": CLIP, "t_max": CLIP, "long": "split"}
+            return BlockLoader(own, "naive", rank=0, world_size=1, **clips)
+        source = draw(self.lengths)
         return BlockLoader(source, self.loader, batch_slots=FRAMES, rank=rank, world_size=RANKS)
 
 

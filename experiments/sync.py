@@ -36,29 +36,24 @@ LONGEST, SLOTS = 16, 256
 HELD_OUT = 256
 """Sequences, all of the longest length, on which losses are measured."""
 
-Items = Sequence[tuple[Tensor, Tensor]]
-"""Features ``(T, F)`` of each sequence, and its class once per frame, ``(T,)``."""
 
-
-def make_source(items: Items) -> SequenceSource:
-    """Make a source for a loader from sequences in memory."""
-    return from_dataset(items, [len(features_TF) for features_TF, _ in items])
-
-
-def draw(lengths: Sequence[int], seed: int = 0, held_out: bool = False) -> Items:
+def draw(
+    lengths: Sequence[int], seed: int = 0, held_out: bool = False, own: slice = slice(None)
+) -> SequenceSource:
     """Draw random features; every frame leans a little towards the class of its sequence.
 
-    Held-out sequences have the same classes and other noise.
+    Held-out sequences have the same classes and other noise. `own` selects a rank's sequences.
     """
     random = torch.Generator().manual_seed(seed)
     direction_KF = torch.randn(CLASSES, FEATURES, generator=random) / FEATURES**0.5
     if held_out:
         random.manual_seed(seed + 2**32)
     noise_NF = torch.randn(sum(lengths), FEATURES, generator=random)
-    return [
+    items = [
         (noise_TF + direction_KF[n % CLASSES], torch.full((len(noise_TF),), n % CLASSES))
         for n, noise_TF in enumerate(noise_NF.split([*lengths]))
     ]
+    return from_dataset(items[own], lengths[own])
 
 
 class Classifier(nn.Module):
@@ -102,22 +97,17 @@ def measure(ranks: Ranks, sequences: int, seeds: int) -> list[dict]:
     """
     count, rows = ranks.world_size, []
     alone = dist.new_subgroups(1)[0] if count > 1 else None
+    ways = [*product(("dealt", "own"), SYNCS)] if count > 1 else [("dealt", "allreduce")]
     for seed in range(seeds):
         lengths = np.random.default_rng(seed).integers(4, LONGEST + 1, sequences).tolist()
-        items, unseen = draw(lengths, seed), make_source(draw([LONGEST] * HELD_OUT, seed, True))
-        size = HELD_OUT * LONGEST
-        (test,) = BlockLoader(unseen, "naive", batch_slots=size, process_group=alone)
-        ways = product(("dealt", "own"), SYNCS) if count > 1 else [("dealt", "allreduce")]
+        unseen = draw([LONGEST] * HELD_OUT, seed, held_out=True)
+        (test,) = BlockLoader(unseen, "naive", batch_slots=HELD_OUT * LONGEST, process_group=alone)
         for data, sync in ways:
-            own = items[ranks.rank :: count] if data == "own" else items
-            loader = BlockLoader(
-                make_source(own),
-                "bload",
-                batch_slots=SLOTS // count,
-                t_max=LONGEST,
-                seed=seed,
-                process_group=alone if data == "own" else None,
-            )
+            own, group = slice(None), None
+            if data == "own":
+                own, group = slice(ranks.rank, None, count), alone
+            options: dict = {"batch_slots": SLOTS // count, "seed": seed, "process_group": group}
+            loader = BlockLoader(draw(lengths, seed, own=own), "bload", t_max=LONGEST, **options)
             row = {"ranks": count, "data": data, "sync": sync, "seed": seed}
             rows.append(row | train_epoch(ranks, loader, sync, test))
     return rows
