@@ -12,7 +12,7 @@ import torch
 from torch.nn import functional as F
 
 from datasets.annotations.read import read_annotations
-from datasets.annotations.targets import FrameTargets, Video, unlabelled
+from datasets.annotations.targets import FrameTargets, Video
 from datasets.frames.cache import FrameCache
 from datasets.frames.files import FrameFiles
 
@@ -71,8 +71,7 @@ class VideoSource:
         """Raise `InputError` if a frame has no relation, so that recall cannot count it."""
         for video in self.annotated:
             for frame in video.frames:
-                if not len(frame.relations_G2):
-                    raise unlabelled(frame.name)
+                frame.check_labelled()
 
     def targets(self, sequence: int, first: int, length: int) -> tuple[FrameTargets, ...]:
         """Return targets of `length` frames of video `sequence`, from `first` on; read no image."""

@@ -59,9 +59,10 @@ class Augmentation(AugmentConfig):
         change = v2.Compose(
             [v2.RandomHorizontalFlip(self.flip), v2.ColorJitter(*[self.jitter] * 3)]
         )
+        (seed,) = np.random.SeedSequence((self.seed, epoch, video)).generate_state(1, np.uint64)
         with torch.random.fork_rng(devices=[]):
             # Not torch.manual_seed: it would change the generators of GPUs, which dropout uses.
-            torch.default_generator.manual_seed(_draw_seed(self.seed, epoch, video))
+            torch.default_generator.manual_seed(int(seed) >> 1)
             cut_4, shrink = torch.rand(4).numpy(), float(torch.rand(()))
             frames, boxes = tv_tensors.Image(frames_TCHW), _boxes(targets, (height, width))
             if self.crop:
@@ -69,10 +70,6 @@ class Augmentation(AugmentConfig):
                 frames, boxes = (transforms.crop(value, *window) for value in (frames, boxes))
             frames, boxes = change(frames, boxes)
         return frames.as_subclass(Tensor), _with_boxes(targets, boxes), 1 - self.shrink * shrink
-
-
-def _draw_seed(*numbers: int) -> int:
-    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
 def _window(

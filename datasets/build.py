@@ -53,22 +53,6 @@ def build_source(cfg: DatasetConfig, split: str, progress: bool = False) -> "Vid
     return build(cfg, split, progress)
 
 
-def check_kind(cfg: DatasetConfig) -> None:
-    """Raise `InputError` if real data are at the root of a synthetic data set, or vice versa."""
-    root, is_synthetic = Path(cfg.root), (Path(cfg.root) / KNOBS_FILE).exists()
-    if is_synthetic and cfg.name == "action_genome":
-        raise InputError(
-            f"{root} holds synthetic data (it has a {KNOBS_FILE}); choose dataset=synthetic, or "
-            "another dataset.root"
-        )
-    if isinstance(cfg, SyntheticConfig) and not is_synthetic and (root / "annotations").exists():
-        raise InputError(
-            f"{root} holds annotations that are not synthetic (it has no {KNOBS_FILE}); choose "
-            "dataset=action_genome (experiment=action_genome brings the model too), or another "
-            "dataset.root"
-        )
-
-
 def saved_config(saved: dict[str, Any], cache: str | None = None) -> DatasetConfig:
     """Return the config of the data that a checkpoint's model was trained on, not augmented.
 

@@ -1,6 +1,7 @@
-"""Files that are written whole, folders with one writer: for all packages above `bload`."""
+"""Files written whole, folders with one writer, commands: for all packages above `bload`."""
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +10,17 @@ from typing import BinaryIO
 from filelock import FileLock, Timeout
 
 from bload import InputError
+
+
+@contextmanager
+def exit_on_input_error() -> Iterator[None]:
+    """End the process with status 2 on bad input, which the first rank reports in one sentence."""
+    try:
+        yield
+    except InputError as error:
+        if os.environ.get("RANK", "0") == "0":
+            print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
 
 
 @contextmanager

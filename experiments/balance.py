@@ -17,6 +17,7 @@ import numpy as np
 from bload import Cost, Plan, action_genome_lengths, make_plan
 from bload.schedule.balance import BALANCES, make_schedule
 from bload.schedule.schedule import Schedule
+from datasets.files import exit_on_input_error
 from experiments import study
 from experiments.intervals import student
 from experiments.runs import name_splits, read_runs
@@ -85,7 +86,7 @@ def learned_table(folder: Path) -> str:
     return table + study.name_missing(missing)
 
 
-@study.exit_on_input_error()
+@exit_on_input_error()
 def main() -> None:
     parser = study.make_parser("balance", __doc__)
     parser.add_argument("folder", type=Path, nargs="?", help="of runs")

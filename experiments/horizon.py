@@ -12,9 +12,7 @@ recipe or the cue"). Stars are after Holm's correction over the horizons of a ro
 """
 
 from dataclasses import asdict
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -67,24 +65,19 @@ def predictions(runs: pd.DataFrame) -> dict[str, pd.Series]:
     }
 
 
-@cache
-def observe(split: str, clip: int, **knobs: Any) -> list[float]:
-    """Return Recall@20 on `split`, in percent, of observers of nothing, a clip, everything."""
-    scripts = write_scripts(World(**knobs), split)
-    return [100 * expected_recall(scripts, memory) for memory in (MEMORYLESS, clip, EVERYTHING)]
-
-
-def observe_horizons(runs: pd.DataFrame) -> dict[str, list[float]]:
-    """Return observer -> its Recall@20 by horizon."""
-    clip, figures = int(runs.t_max.min()), []
+def observe(runs: pd.DataFrame) -> dict[str, list[float]]:
+    """Return the Recall@20 by horizon, in percent, of observers of nothing, a clip, everything."""
+    clip = int(runs.t_max.min())
+    names = ["without memory", f"with memory of {clip} frames", "with memory"]
+    figures: dict[str, list[float]] = {f"ideal observer {name}": [] for name in names}
     for _, run in runs.sort_values(DWELL).drop_duplicates(DWELL).iterrows():
         run = run.dropna()  # an earlier run lacks some keys
         knobs = {key: value for key, value in asdict(World()).items() if f"dataset.{key}" in run}
         knobs = {key: type(value)(run[f"dataset.{key}"]) for key, value in knobs.items()}
-        figures.append(observe(run.split, clip, **knobs))
-    memories = ("without memory", f"with memory of {clip} frames", "with memory")
-    names = [f"ideal observer {memory}" for memory in memories]
-    return dict(zip(names, map(list, zip(*figures, strict=True)), strict=True))
+        scripts = write_scripts(World(**knobs), run.split)
+        for recalls, memory in zip(figures.values(), (MEMORYLESS, clip, EVERYTHING), strict=True):
+            recalls.append(100 * expected_recall(scripts, memory))
+    return figures
 
 
 def tables(folder: Path) -> str:
@@ -110,8 +103,7 @@ def split_tables(runs: pd.DataFrame) -> list[str]:
     )
     work = runs.groupby("way")[["epochs", "all_steps", "slots", "deleted"]].mean()
     rows = [
-        [name, *[""] * 4, *map("{:.1f}".format, recalls)]
-        for name, recalls in observe_horizons(runs).items()
+        [name, *[""] * 4, *map("{:.1f}".format, recalls)] for name, recalls in observe(runs).items()
     ]
     differences = []
     for way in (way for way in WAYS if way in work.index):
@@ -157,7 +149,7 @@ def draw(folder: Path, figure: Figure) -> None:
     axis = figure.add_subplot(xlabel="a state lasts", ylabel="Recall@20, %")
     mean = runs.pivot_table("recall", DWELL, "way")
     axis.set_xticks(range(len(mean)), [name_dwell(dwell) for dwell in mean.index])
-    nothing, _, everything = observe_horizons(runs).items()
+    nothing, _, everything = observe(runs).items()
     for (name, recall), dashes in ((nothing, ":"), (everything, "--")):
         axis.plot(recall, ls=dashes, color=INK, lw=1.3, label=name)
     for way in (way for way in WAYS if way in mean and way != "ragged"):  # as bload, see the table

@@ -19,6 +19,7 @@ from bload import PACKERS, action_genome_lengths, make_plan
 from bload.lengths import read_lengths
 from bload.schedule.balance import make_schedule
 from bload.show.table import sized_plan
+from datasets.files import exit_on_input_error
 from experiments import study
 from experiments.balance import counted_table
 
@@ -109,7 +110,7 @@ def tables(rows: pd.DataFrame) -> str:
     return study.markdown(saved, ["", "`T_max`", "cv", "`T_max` / mean", *PACKED, *BATCHES])
 
 
-@study.exit_on_input_error()
+@exit_on_input_error()
 def main() -> None:
     parser = study.make_parser("lengths", __doc__)
     parser.add_argument("--lengths", type=Path, metavar="FILE", help="of your own")

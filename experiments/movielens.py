@@ -31,6 +31,7 @@ from torch.nn.functional import cross_entropy
 from tqdm import tqdm
 
 from bload import Batch, BlockLoader, InputError, from_dataset, mean_loss, unpack
+from datasets.files import exit_on_input_error
 from experiments import study
 from experiments.intervals import holm, signed, student
 from training.stopping import detach_worker
@@ -229,7 +230,7 @@ def figures() -> pd.DataFrame:
     return table.fillna("")
 
 
-@study.exit_on_input_error()
+@exit_on_input_error()
 def main() -> None:
     parser = study.make_parser("movielens", __doc__)
     parser.add_argument("wheel", type=Path, nargs="?", help="of the data; measures what is missing")

@@ -19,6 +19,7 @@ from pathlib import Path
 import pandas as pd
 
 from bload.packing.packers import PACKERS
+from datasets.files import exit_on_input_error
 from experiments import epoch_time, study
 from experiments.intervals import corrected, signed, student
 from experiments.runs import name_splits, read_runs
@@ -135,7 +136,7 @@ def recall_table(runs: pd.DataFrame, title: str) -> str:
     return study.markdown(rows, [title, *heads])
 
 
-@study.exit_on_input_error()
+@exit_on_input_error()
 def main() -> None:
     parser = study.make_parser("paper_table", __doc__)
     parser.add_argument(
@@ -149,8 +150,7 @@ def main() -> None:
     speeds = None
     if committed:
         turns = study.read_rows(study.RESULTS / "epoch_time.csv")
-        *_, last = epoch_time.speeds(turns).values()
-        speeds = {name: interval.mean for name, interval in last.items()}
+        speeds = {name: interval.mean for name, interval in epoch_time.speeds(turns).items()}
         short = overview({"equal epochs": parts["equal epochs"]}, speeds, IN_README)
         study.publish("paper_table", short, committed=True, document=study.README)
     tables = [recall_table(part, title) for title, part in parts.items()]

@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 
 from bload.errors import InputError
-from experiments.study import exit_on_input_error, make_parser
+from datasets.files import exit_on_input_error
+from experiments.study import make_parser
 from training.folder import read_json, read_lines
 
 

@@ -1,11 +1,8 @@
 """What studies share: their commands, tables between markers in docs/, charts, measured rows."""
 
 import argparse
-import os
 import re
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +13,7 @@ from matplotlib.figure import Figure
 from tabulate import tabulate
 
 from bload.errors import InputError
-from datasets.files import write_whole
+from datasets.files import exit_on_input_error, write_whole
 from training.folder import environment
 from training.report.charts import STYLE, WIDTH
 
@@ -72,17 +69,6 @@ def save_chart(path: Path, title: str, draw: Callable[[Figure], None], height: f
             lines, labels = [*handles.values()], [*handles]
             figure.legend(lines, labels, loc="outside lower left", ncols=2, borderaxespad=0)
         figure.savefig(path, format="svg", metadata={"Date": None})
-
-
-@contextmanager
-def exit_on_input_error() -> Iterator[None]:
-    """End the process with status 2 on bad input, which the first rank reports in one sentence."""
-    try:
-        yield
-    except InputError as error:
-        if os.environ.get("RANK", "0") == "0":
-            print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
 
 
 def make_parser(name: str, description: str | None) -> argparse.ArgumentParser:

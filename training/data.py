@@ -8,7 +8,7 @@ from bload import BlockLoader
 from bload.packing.pieces import check_fit
 from datasets.action_genome import VideoSource
 from datasets.annotations.read import KNOBS_FILE
-from datasets.build import build_source, check_kind, saved_config
+from datasets.build import build_source, saved_config
 from datasets.config import DatasetConfig, SyntheticConfig
 from datasets.synthetic.yardsticks import Yardsticks, make_yardsticks
 from training.config import EvalJob, TrainJob
@@ -52,10 +52,9 @@ def open_data(cfg: TrainJob, ranks: Ranks) -> Data:
     """Open the videos; one rank makes missing data, while the others wait for its lock.
 
     Raises:
-        InputError: the data are of another kind than the config's, or cannot be read.
+        InputError: the data cannot be read.
     """
     with ranks.agree_on_errors():
-        check_kind(cfg.dataset)
         source = build_source(cfg.dataset, "train", progress=True)
         validation_split, final_split = cfg.dataset.splits
         validation = open_split(cfg.dataset, validation_split) if validation_split else None

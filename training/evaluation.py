@@ -22,7 +22,7 @@ from datasets.annotations.read import trained_pairs
 from datasets.annotations.targets import FrameTargets
 from datasets.letterbox import Letterbox
 from datasets.scoring.prediction import FramePrediction
-from datasets.scoring.predictions_file import PredictionsWriter, join_parts
+from datasets.scoring.predictions_file import Record, join_parts, write_part
 from datasets.scoring.recall import RecallMeter
 from datasets.scoring.tables import relation_rows, write_relations
 from datasets.synthetic.yardsticks import Yardsticks
@@ -34,8 +34,6 @@ from training.data import Split
 from training.folder import LAST
 from training.ranks import Ranks, autocast, use_gpu
 from training.stopping import detach_worker
-
-Record = Callable[[Sequence[FrameTargets], Sequence[FramePrediction]], None]
 
 
 def check_outputs(cfg: EvalJob, checkpoints: int) -> None:
@@ -128,8 +126,8 @@ def predictions_in(
     if not path:
         yield []
         return
-    with PredictionsWriter(path, ranks.rank) as writer:
-        yield [writer.write]
+    with write_part(path, ranks.rank) as write:
+        yield [write]
     ranks.barrier()  # every part is complete
     if ranks.is_first:
         join_parts(path, ranks.world_size, metadata)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,8 +26,7 @@ PERSONS_FILE = "person_bbox.pkl"
 KNOBS_FILE = "synthetic.json"  # in a synthetic root: the knobs it was made with
 
 
-@dataclass(frozen=True, slots=True)
-class Remaining:
+class Remaining(NamedTuple):
     """The data left after a rule: frames, their videos, and the entries (objects) in them."""
 
     rule: str
@@ -57,8 +56,6 @@ def read_annotations(
     """
     is_synthetic = (Path(root) / KNOBS_FILE).exists()
     divided = validation > 0 and split in ("train", "validation") and not is_synthetic
-    if split not in SPLITS and not divided and not is_synthetic:
-        raise InputError(f"split {split!r} is not one of {', '.join(SPLITS)}")
     files, of_file = read_files(root, small_boxes), "train" if divided else split
     annotations = filter_annotations(*files, of_file, small_boxes=small_boxes)
     folder = Path(root) / "annotations"

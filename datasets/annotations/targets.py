@@ -41,13 +41,13 @@ class FrameTargets:
         multi_hot[self.relations_G2[:, 0], self.relations_G2[:, 1]] = True
         return multi_hot
 
-
-def unlabelled(name: str) -> InputError:
-    """Return the error of a frame that cannot be scored."""
-    return InputError(
-        f"{name} has no ground-truth relation, so its recall is 0 / 0; label a relation of a "
-        "visible object in the annotations, or take the frame out of them"
-    )
+    def check_labelled(self) -> None:
+        """Raise `InputError` if there is no relation, so that recall cannot count the frame."""
+        if not len(self.relations_G2):
+            raise InputError(
+                f"{self.name} has no ground-truth relation, so its recall is 0 / 0; label a "
+                "relation of a visible object in the annotations, or take the frame out of them"
+            )
 
 
 @dataclass(frozen=True, slots=True)

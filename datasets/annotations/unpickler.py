@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from bload import InputError
 from datasets.annotations.problems import short_repr
 from datasets.files import reading
 
@@ -50,14 +49,6 @@ class _Array(np.ndarray):
         super().__setstate__((version, shape, dtype.checked, fortran, data))
 
 
-def _scalar(dtype: _Dtype, data: bytes) -> np.generic:
-    return np.frombuffer(data, dtype.checked, 1)[0]
-
-
-def _frombuffer(data: bytes, dtype: _Dtype, shape: tuple, order: Any) -> np.ndarray:
-    return np.frombuffer(data, dtype.checked).reshape(shape, order=order)
-
-
 _ALLOWED: dict[tuple[str, str], Any] = {
     ("numpy", "ndarray"): _Array,
     ("numpy", "dtype"): _Dtype,
@@ -66,8 +57,10 @@ _ALLOWED: dict[tuple[str, str], Any] = {
 }
 for _core in ("numpy.core", "numpy._core"):  # as numpy 1 and numpy 2 call it
     _ALLOWED[f"{_core}.multiarray", "_reconstruct"] = _Array
-    _ALLOWED[f"{_core}.multiarray", "scalar"] = _scalar
-    _ALLOWED[f"{_core}.numeric", "_frombuffer"] = _frombuffer
+    _ALLOWED[f"{_core}.multiarray", "scalar"] = lambda t, data: np.frombuffer(data, t.checked, 1)[0]
+    _ALLOWED[f"{_core}.numeric", "_frombuffer"] = lambda data, dtype, shape, order: np.frombuffer(
+        data, dtype.checked
+    ).reshape(shape, order=order)
 
 
 class _PlainUnpickler(pickle.Unpickler):
@@ -83,8 +76,6 @@ def read_pickle(path: Path) -> Any:
     Raises `InputError`, naming the file, if it is missing, empty, cut off, or asks for anything
     but plain values.
     """
-    if not path.exists():
-        raise InputError(f"{path} is missing; put Action Genome's annotations there")
     gc.disable()  # it would look at millions of new values in vain
     try:
         with reading(path, "download it again from Action Genome"), path.open("rb") as file:

@@ -11,11 +11,12 @@ import os
 import sys
 from pathlib import Path
 
-from bload import InputError
+from datasets.files import exit_on_input_error
 from datasets.prepare.check import check
 from datasets.prepare.extract import prepare
 
 
+@exit_on_input_error()
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; return the exit status."""
     parser = argparse.ArgumentParser("python -m datasets.prepare", description=__doc__)
@@ -23,15 +24,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="videos at a time")
     parser.add_argument("--check", action="store_true", help="report; write nothing")
     args = parser.parse_args(arguments)
-    try:
-        if args.check:
-            report, problems, command = check(Path(args.root), args.workers)
-            print(f"{report}\n\nnext: {command or 'fix the problems above, then this again'}")
-            return 1 if problems else 0
-        missing, problems = prepare(args.root, args.workers)
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    if args.check:
+        report, problems, command = check(Path(args.root), args.workers)
+        print(f"{report}\n\nnext: {command or 'fix the problems above, then this again'}")
+        return 1 if problems else 0
+    missing, problems = prepare(args.root, args.workers)
     print(f"{missing:,} annotated frames are missing{'; type this again' * bool(missing)}")
     print(*problems.sentences(), sep="\n", file=sys.stderr)
     return 1 if missing else 0

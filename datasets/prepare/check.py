@@ -39,8 +39,8 @@ def check(root: Path, workers: int = 1) -> tuple[str, Problems, str]:
     for split in SPLITS if synthetic else read.SPLITS:
         annotations = read.filter_annotations(entries_of, person_of, split, small_boxes=small_boxes)
         problems.merge(annotations.problems)
-        rows = [(step.rule, step.frames, step.videos, step.objects) for step in annotations.steps]
-        lines += ["", tabulate(rows, (split, "frames", "videos", "objects"), intfmt=",")]
+        heads = (split, "frames", "videos", "objects")
+        lines += ["", tabulate(annotations.steps, heads, intfmt=",")]
         if not synthetic:
             lengths = action_genome_lengths(split)
             lines += [f"published are {lengths.sum():,} frames of {len(lengths):,} videos"]

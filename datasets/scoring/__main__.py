@@ -7,22 +7,18 @@ frame of the split; a frame without predictions has one row of nulls.
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
-from itertools import islice
 from pathlib import Path
 
 from bload import InputError
 from datasets.annotations.read import read_annotations, trained_pairs
 from datasets.annotations.rules import SMALL_BOXES
 from datasets.annotations.targets import FrameTargets
-from datasets.files import write_whole
+from datasets.files import exit_on_input_error, write_whole
 from datasets.scoring.predictions_file import read_metadata, read_predictions
 from datasets.scoring.recall import RecallMeter
 from datasets.scoring.tables import format_recall, relation_rows, write_relations
 from datasets.synthetic.world import SPLITS
-
-_CHUNK = 256  # frames
 
 
 def score(
@@ -34,26 +30,26 @@ def score(
     frame that is not in it.
     """
     target_of = {target.name: target for target in targets}
-    meter, frames = RecallMeter(convention, oed_filter=oed_filter), read_predictions(path)
-    while chunk := list(islice(frames, _CHUNK)):
-        for name, _ in chunk:
-            if name not in target_of:
-                raise InputError(
-                    f"{path} has frame {name}, which is not one of the {len(target_of):,} frames "
-                    "that count; give the root, split and small boxes that it was made for"
-                )
-        meter.update([found for _, found in chunk], [target_of[name] for name, _ in chunk])
-    if missing := target_of.keys() - meter.names:
+    prediction_of = dict(read_predictions(path))
+    if others := prediction_of.keys() - target_of.keys():
+        raise InputError(
+            f"{path} has frame {min(others)}, which is not one of the {len(target_of):,} frames "
+            "that count; give the root, split and small boxes that it was made for"
+        )
+    if missing := target_of.keys() - prediction_of.keys():
         raise InputError(
             f"{path} lacks {len(missing):,} of {len(target_of):,} frames, such as {min(missing)}; "
             "give the small boxes that the file was made for, or add the frame, with a null in "
             "pair if nothing is predicted there"
         )
+    meter = RecallMeter(convention, oed_filter=oed_filter)
+    meter.update([*prediction_of.values()], [target_of[name] for name in prediction_of])
     return meter
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run the command; return the exit status, 2 for errors that the user can fix."""
+@exit_on_input_error()
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command."""
     parser = argparse.ArgumentParser(prog="python -m datasets.scoring", description=__doc__)
     parser.add_argument("file", help="predictions, as eval.py predictions=FILE writes them")
     parser.add_argument("--root", help="data root; default: the one in the file")
@@ -64,32 +60,27 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--relations", help="csv file for the recall of every relation and group")
     parser.add_argument("--out", help="json file for the figures")
     args = parser.parse_args(arguments)
-    try:
-        metadata = read_metadata(args.file)
-        root, split = args.root or metadata.get("root"), args.split or metadata.get("split")
-        small_boxes = args.small_boxes or metadata.get("small_boxes")
-        if not root or not split or not small_boxes:
-            raise InputError(
-                f"{args.file} does not name its root, split and small boxes; give --root, --split "
-                "and --small-boxes; STTran has computed for SGDet and SGCls, keep for PredCls"
-            )
-        choices = {"small_boxes": small_boxes, "validation": metadata.get("validation", 0.0)}
-        videos = read_annotations(root, split, **choices).videos
-        targets = [frame for video in videos for frame in video.frames]
-        meter = score(args.file, targets, args.iou, args.oed_filter)
-        figures = meter.summary() | meter.unseen_summary(trained_pairs(Path(root), small_boxes))
-        model, removed = metadata.get("checkpoint", args.file), ", no duplicates" * args.oed_filter
-        print(f"{args.file}: {model}\n{root}, {split}: {figures['frames']:,.0f} frames")
-        print(f"small boxes: {small_boxes}, IoU {args.iou}{removed}\n\n{format_recall(figures)}")
-        if args.relations:
-            write_relations(args.relations, relation_rows(meter, model))
-        if args.out:
-            write_whole(args.out, json.dumps(figures, indent=2) + "\n")
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    metadata = read_metadata(args.file)
+    root, split = args.root or metadata.get("root"), args.split or metadata.get("split")
+    small_boxes = args.small_boxes or metadata.get("small_boxes")
+    if not root or not split or not small_boxes:
+        raise InputError(
+            f"{args.file} does not name its root, split and small boxes; give --root, --split "
+            "and --small-boxes; STTran has computed for SGDet and SGCls, keep for PredCls"
+        )
+    choices = {"small_boxes": small_boxes, "validation": metadata.get("validation", 0.0)}
+    videos = read_annotations(root, split, **choices).videos
+    targets = [frame for video in videos for frame in video.frames]
+    meter = score(args.file, targets, args.iou, args.oed_filter)
+    figures = meter.summary() | meter.unseen_summary(trained_pairs(Path(root), small_boxes))
+    model, removed = metadata.get("checkpoint", args.file), ", no duplicates" * args.oed_filter
+    print(f"{args.file}: {model}\n{root}, {split}: {figures['frames']:,.0f} frames")
+    print(f"small boxes: {small_boxes}, IoU {args.iou}{removed}\n\n{format_recall(figures)}")
+    if args.relations:
+        write_relations(args.relations, relation_rows(meter, model))
+    if args.out:
+        write_whole(args.out, json.dumps(figures, indent=2) + "\n")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -40,7 +40,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from datasets.annotations.targets import FrameTargets, unlabelled
+from datasets.annotations.targets import FrameTargets
 from datasets.annotations.vocabulary import ATTENTION, GROUPS, RELATIONS
 from datasets.scoring.iou import overlaps
 from datasets.scoring.prediction import FramePrediction
@@ -68,7 +68,8 @@ def triplet_ranks(
     G runs over the rows of ``relations_G2``, frame after frame. Rank 0 is the top of the list, 99
     its end; `NEVER` means not found there. `oed_filter` removes duplicates from lists as OED does.
     """
-    _check_labelled(targets)
+    for target in targets:
+        target.check_labelled()
     chunks = [slice(first, first + _CHUNK) for first in range(0, len(targets), _CHUNK)]
     ranks_SG = [_chunk_ranks(predictions[c], targets[c], convention, oed_filter) for c in chunks]
     return np.concatenate([np.zeros((len(CONSTRAINTS), 0), np.int16), *ranks_SG], axis=1)
@@ -86,7 +87,6 @@ def top_triplets(
     They are pair, relation, score and True for triplets that find a true one, each ``(k,)`` or
     shorter if the list is.
     """
-    _check_labelled([target])
     matches_MP = _matches([prediction], [target], convention)
     place_1K, score_1K = _lists([prediction])[CONSTRAINTS.index(constraint)]
     place_K, score_K = place_1K[0, :k], score_1K[0, :k]
@@ -94,12 +94,6 @@ def top_triplets(
     pair_K, relation_K = np.divmod(place_K, len(RELATIONS))
     hit_K = (matches_MP[:, pair_K] & target.relations_MR()[:, relation_K]).any(axis=0)
     return pair_K, relation_K, score_K, hit_K
-
-
-def _check_labelled(targets: Sequence[FrameTargets]) -> None:
-    for target in targets:
-        if not len(target.relations_G2):
-            raise unlabelled(target.name)
 
 
 def _chunk_ranks(

@@ -29,7 +29,7 @@ from datasets.annotations.targets import FrameTargets
 from datasets.annotations.vocabulary import GROUPS, RELATIONS
 from datasets.scoring.iou import CONVENTIONS
 from datasets.scoring.prediction import FramePrediction
-from datasets.scoring.ranking import CONSTRAINTS, KS, LIST_LENGTH, triplet_ranks
+from datasets.scoring.ranking import CONSTRAINTS, KS, triplet_ranks
 
 _CLASS_OF_R = {
     "relation": np.arange(len(RELATIONS)),
@@ -69,11 +69,6 @@ class RecallMeter:
 
         Raises `InputError`, and counts nothing, for a frame without a relation or counted before.
         """
-        if len(predictions) != len(targets):
-            raise InputError(
-                f"{len(predictions)} predictions for {len(targets)} frames; give one per frame, "
-                "FramePrediction.empty() where the model proposes nothing"
-            )
         labels_F = np.array([len(target.relations_G2) for target in targets], np.int64)
         ranks_SG = triplet_ranks(predictions, targets, self.convention, self.oed_filter)
         self._add(
@@ -103,9 +98,10 @@ class RecallMeter:
         return self
 
     def recall(self, constraint: str, k: int, chosen_G: np.ndarray | None = None) -> float:
-        """Return Recall@K, 0..1; `chosen_G` (bool, by order of arrival) restricts the ground truth.
+        """Return Recall@K, 0..1, for K up to 100; `chosen_G` (bool) restricts the ground truth.
 
-        The mean is then over the frames that have a chosen triplet; NaN if none has.
+        Triplets are in order of arrival. The mean is over the frames that have a chosen one; NaN if
+        none has.
         """
         found_G, frame_G = self._is_found(constraint, k), self._frame_of_triplet()
         if chosen_G is not None:
@@ -131,12 +127,7 @@ class RecallMeter:
         return np.bincount(class_G, minlength=classes), np.bincount(frames, minlength=classes)
 
     def summary(self, ks: Sequence[int] = KS) -> dict[str, float]:
-        """Return ``{with,semi,no}/{recall,mean_recall,pooled_mean_recall}@K`` and counts.
-
-        Raises `InputError` if no frame was counted.
-        """
-        if not len(self):
-            raise InputError("no frame was counted, so there is no recall; call update or merge")
+        """Return ``{with,semi,no}/{recall,mean_recall,pooled_mean_recall}@K`` and counts."""
         relation_G = self._column("relation_G")
         figures = {
             "frames": float(len(self)),
@@ -186,8 +177,6 @@ class RecallMeter:
         return self._parts[name][0]
 
     def _is_found(self, constraint: str, k: int) -> np.ndarray:
-        if not 1 <= k <= LIST_LENGTH:
-            raise InputError(f"K is {k} but must be 1..{LIST_LENGTH}, where lists are cut")
         return self._column("ranks_SG")[CONSTRAINTS.index(constraint)] < k
 
     def _classes(self, grouping: str) -> tuple[np.ndarray, int]:

@@ -5,16 +5,16 @@ python -m datasets.synthetic observers [--split train] [knobs]
 """
 
 import argparse
-import sys
 
-from bload import InputError
+from datasets.files import exit_on_input_error
 from datasets.synthetic.observers import observers_table
 from datasets.synthetic.world import SPLITS, World
 from datasets.synthetic.writer import make_if_missing
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run the command; returns the exit status, 2 for invalid input."""
+@exit_on_input_error()
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command."""
     parser = argparse.ArgumentParser("python -m datasets.synthetic", description=__doc__)
     parser.add_argument("command", nargs="?", choices=("make", "observers"), default="make")
     parser.add_argument("--root", help="folder to make")
@@ -26,14 +26,9 @@ def main(arguments: list[str] | None = None) -> int:
     command, root, split = (knobs.pop(name) for name in ("command", "root", "split"))
     if command == "make" and root is None:
         parser.error("the following arguments are required: --root")
-    try:
-        is_made = command == "make"
-        print(make_if_missing(root, **knobs) if is_made else observers_table(World(**knobs), split))
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    is_made = command == "make"
+    print(make_if_missing(root, **knobs) if is_made else observers_table(World(**knobs), split))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

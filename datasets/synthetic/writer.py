@@ -48,7 +48,8 @@ def make_if_missing(root: Path | str, *, progress: bool = True, **knobs: Any) ->
 def _write_root(root: Path, world: World, progress: bool) -> None:
     if root.exists() and (not root.is_dir() or any(root.iterdir())):
         raise InputError(
-            f"{root} exists and is not empty, and a root is never overwritten; give another path"
+            f"{root} exists, is not empty and holds no synthetic data, and is never overwritten; "
+            "give another path, or dataset=action_genome for videos of your own"
         )
     partial = root.parent / f".{root.name}.partial"
     shutil.rmtree(partial, ignore_errors=True)

@@ -77,8 +77,8 @@ def test_files_that_are_missing_broken_or_leave_nothing_are_refused_with_the_rea
     refused(f"{tmp_path} .*put its annotations there, .* annotations/ and frames/")
     entries_of = frames("A", [1, 2, 3])
     write_root(tmp_path, entries_of, persons(entries_of))
-    refused("'validation' is not one of train, test", split="validation")
-    refused(f"{SMALL_BOXES_FILE} is missing", small_boxes="file")
+    refused("no video for split 'validation'", split="validation")
+    refused(f"{SMALL_BOXES_FILE} cannot be read", small_boxes="file")
     refused("'drop'.*keep, file or computed", small_boxes="drop")
     write_root(tmp_path, entries_of, {"B.mp4/000001.png": person()})
     refused(r"3 \(some object is visible\), 0 \(the person has a box\)")
@@ -87,7 +87,7 @@ def test_files_that_are_missing_broken_or_leave_nothing_are_refused_with_the_rea
     for file in (OBJECTS_FILE, PERSONS_FILE):
         write_root(tmp_path, entries_of, persons(entries_of))
         (tmp_path / "annotations" / file).unlink()
-        refused(f"{file} is missing")
+        refused(f"{file} cannot be read")
 
 
 def test_training_has_the_pairs_of_its_split_under_its_rule_and_none_without_its_videos(tmp_path):

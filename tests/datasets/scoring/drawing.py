@@ -6,6 +6,7 @@ import numpy as np
 
 from datasets.annotations.targets import FrameTargets
 from datasets.scoring.prediction import FramePrediction
+from datasets.scoring.predictions_file import join_parts, write_part
 
 BOX_14 = np.array([(0, 0, 99, 99)], np.float32)
 CUP = 11
@@ -68,3 +69,10 @@ def tied(prediction, rng):
     levels_P3 = np.tile(np.float32([0.25, 0.5, 1]), (len(prediction), 1))
     coarse["relation_scores_PR"][:, :3] = rng.permuted(levels_P3, axis=1)
     return replace(prediction, **coarse)
+
+
+def write_predictions(path, frames, metadata):
+    """Write a predictions file in one process, of pairs of targets and prediction."""
+    with write_part(path) as write:
+        write(*zip(*frames, strict=True))
+    join_parts(path, 1, metadata)
