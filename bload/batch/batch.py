@@ -3,6 +3,7 @@
 B blocks, T slots, S segments, F valid frames.
 """
 
+import pickle
 from cmath import isfinite
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -17,7 +18,14 @@ from torch import Tensor
 
 from bload.batch.boundaries import Boundaries, Segments
 from bload.batch.step import Step, require_step
-from bload.batch.trees import compare_kinds, concatenate, describe, empty_tensor, map_tensors
+from bload.batch.trees import (
+    collect_objects,
+    compare_kinds,
+    describe,
+    empty_tensor,
+    map_tensors,
+    pickle_inline,
+)
 from bload.errors import InputError, plural
 from bload.packing.plan import Block, round_up
 
@@ -152,6 +160,12 @@ class Batch(Boundaries):
         """Return the batch in page-locked memory, for a DataLoader with ``pin_memory=True``."""
         return self._map(Tensor.pin_memory)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Send frames by shared memory; the rest goes inside the message, since it is small."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        large = {name: values.pop(name) for name in ("inputs_BT", "targets_BT")}
+        return _unpickled, (large, pickle_inline(values))
+
     def _map(self, change: Callable[[Tensor], Tensor]) -> "Batch":
         kept = ("segments", "targets", "step")
         names = [field.name for field in fields(self) if field.name not in kept]
@@ -160,6 +174,10 @@ class Batch(Boundaries):
         columns = table.block_S, table.slot_S, table.length_S, table.sequence_S, table.first_S
         segments = Segments(*map(change, columns), longest=table.longest)
         return replace(self, segments=segments, **changed)
+
+
+def _unpickled(large: dict[str, Any], pickled: bytes) -> Batch:
+    return Batch(**large, **pickle.loads(pickled))
 
 
 def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}) -> Batch:
@@ -229,8 +247,8 @@ def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}
     return Batch(
         inputs_BT=in_rows(inputs, like_inputs, "frames", 0),
         targets_BT=in_rows(targets, _tensors(like_targets), "targets", -100) if per_frame else None,
-        targets=_objects(targets, like_targets) if per_frame else (),
-        targets_S=None if per_frame else concatenate([like_targets, *targets]),
+        targets=_objects(targets, like_targets, sequence_S) if per_frame else (),
+        targets_S=None if per_frame else _by_segment(targets, like_targets, sequence_S),
         valid_BT=torch.from_numpy(valid_BT),
         start_BT=torch.from_numpy(start_BT),
         segments=Segments(
@@ -270,13 +288,24 @@ def _tensors(like: Any) -> Any:
     return like if isinstance(like, Tensor) else None
 
 
-def _objects(pieces: Sequence[Any], like: Any) -> Any:
+def _objects(pieces: Sequence[Any], like: Any, sequence_S: np.ndarray) -> Any:
     """Return the targets per frame that are no tensors, segment after segment, as tuples."""
     if isinstance(like, dict):
-        lists = [key for key, part in like.items() if isinstance(part, list)]
-        parts = {key: _objects([piece[key] for piece in pieces], like[key]) for key in lists}
-        return parts or ()
-    return tuple(chain.from_iterable(pieces)) if isinstance(like, list) else ()
+        lists = {key: part for key, part in like.items() if isinstance(part, list)}
+        return _by_segment(pieces, lists, sequence_S) or ()
+    return collect_objects(pieces, sequence_S) if isinstance(like, list) else ()
+
+
+def _by_segment(pieces: Sequence[Any], like: Any, sequence_S: np.ndarray) -> Any:
+    """Concatenate tensors, or objects into tuples, of the kinds of `like`, key by key."""
+    if isinstance(like, dict):
+        return {
+            key: _by_segment([piece[key] for piece in pieces], part, sequence_S)
+            for key, part in like.items()
+        }
+    if isinstance(like, Tensor):
+        return torch.cat([like, *pieces])
+    return None if like is None else collect_objects(pieces, sequence_S)
 
 
 def copy_pad(pad: Mapping[str, float] | None) -> dict[str, float]:

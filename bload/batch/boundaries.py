@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 from torch.nn.utils.rnn import PackedSequence
 
-from bload.batch.trees import CompactPickle, exact_dtype
+from bload.batch.trees import exact_dtype
 from bload.batch.walk_order import side_by_side
 from bload.errors import InputError
 
@@ -28,7 +28,7 @@ TILE = 128
 
 
 @dataclass(slots=True, eq=False)
-class Segments(CompactPickle):
+class Segments:
     """All segments of a batch, block after block, in slot order; int64 ``(S,)`` each."""
 
     block_S: Tensor
@@ -49,7 +49,7 @@ class Segments(CompactPickle):
 
 
 @dataclass(slots=True, eq=False)
-class Boundaries(CompactPickle):
+class Boundaries:
     """Segments of a batch; `bload.Batch` adds inputs and targets."""
 
     valid_BT: Tensor

@@ -1,48 +1,50 @@
-"""Batches on their way to another process."""
+"""Batches on their way from a worker."""
 
 import copy
-import pickle
-from dataclasses import fields
+import resource
+import threading
+from dataclasses import fields, replace
+from types import SimpleNamespace
 
 import pytest
 import torch
 
-from bload import BlockLoader
-from bload.batch.trees import INLINE_BYTES
+from bload import BlockLoader, InputError, from_dataset
 
 
-@pytest.fixture
-def batch(numbered_source):
-    return next(iter(BlockLoader(numbered_source([3, 4, 2]), batch_slots=8)))
+def test_objects_with_many_tensors_arrive_with_few_open_files():
+    """Each tensor in a file of its own would end the worker."""
+    items = [(torch.zeros(94, 4), [torch.rand(2, 4) for _ in range(94)]) for _ in range(20)]
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, limit[1]))
+    try:
+        source = from_dataset(items, [94] * len(items), objects=True)
+        for batch in BlockLoader(source, num_workers=1, timeout=60):
+            expected = items[batch.segments.sequence_S[0]][1]
+            assert torch.equal(torch.stack(batch.targets), torch.stack(expected))
+            assert batch.inputs_BT.is_shared()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limit)
 
 
-def leaves(instance):
-    """Names and values, those of the segments too."""
-    for field in fields(instance):
-        value = getattr(instance, field.name)
-        yield from leaves(value) if field.name == "segments" else [(field.name, value)]
+def test_targets_that_cannot_be_sent_are_refused_and_need_no_sending_without_workers():
+    def read(sequence, first, length):
+        return torch.zeros(length), [threading.Lock() if sequence == 1 else 0] * length
+
+    source = SimpleNamespace(lengths=[3, 4], read=read)
+    with pytest.raises(InputError, match=r"targets of sequence 1 cannot be sent .*num_workers=0"):
+        list(BlockLoader(source, num_workers=1, timeout=60))
+    assert len(next(iter(BlockLoader(source, t_max=7))).targets) == 7
 
 
-@pytest.mark.parametrize("send", [copy.deepcopy, lambda batch: pickle.loads(pickle.dumps(batch))])
-def test_a_batch_arrives_as_it_was_and_can_be_written_to(batch, send):
-    arrived = send(batch)
-    for (name, before), (_, after) in zip(leaves(batch), leaves(arrived), strict=True):
-        if isinstance(before, torch.Tensor):
-            assert torch.equal(before, after), name
-            assert (before.dtype, before.shape) == (after.dtype, after.shape), name
-            after += after.clone()  # read-only memory would warn or crash
-        else:
-            assert before == after, name
-    assert torch.equal(arrived.cu_seqlens, 2 * batch.cu_seqlens)
-
-
-def test_small_whole_numbers_are_sent_inside_the_message_and_large_masks_by_shared_memory(
-    batch, numbered_source
-):
-    tensors = [v for v in batch.__getstate__() if isinstance(v, torch.Tensor)]
-    assert all(tensor.is_floating_point() for tensor in tensors)
-    assert not any(isinstance(value, torch.Tensor) for value in batch.segments.__getstate__())
-    (large,) = BlockLoader(numbered_source([INLINE_BYTES]))
-    sent = large.__getstate__()
-    assert sum(isinstance(value, torch.Tensor) for value in sent) == 3  # inputs and two masks
-    assert torch.equal(pickle.loads(pickle.dumps(large)).position_BT, large.position_BT)
+def test_a_copy_of_a_batch_is_equal_and_can_be_written_to(numbered_source):
+    (batch,) = BlockLoader(numbered_source([3, 4, 2]), t_max=9)
+    for before in (batch, replace(batch, targets_BT=torch.ones(1, 9, dtype=torch.bfloat16))):
+        after = copy.deepcopy(before)
+        assert (after.targets, after.step) == (before.targets, before.step)
+        for name in [field.name for field in fields(batch)]:
+            value = getattr(before, name)
+            if isinstance(value, torch.Tensor):
+                assert torch.equal(value, getattr(after, name))
+                getattr(after, name).zero_()
+    assert batch.valid_BT.all()
