@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
@@ -38,7 +37,6 @@ def check_boundaries(
     *,
     alone: Callable[[Any], Tensor] | None = None,
     tolerance: float | None = None,
-    process_group: dist.ProcessGroup | None = None,
 ) -> float:
     """Raise InputError unless sequences have the outputs that they have alone.
 
@@ -53,7 +51,7 @@ def check_boundaries(
     Args:
         run: the model, or a function such as ``lambda batch: linear(batch.inputs_BT)``: a batch ->
             outputs ``(B, T, ...)`` or ``(S, ...)``. A module is in evaluation mode during the
-            check; a function must leave dropout out.
+            check; a function must leave dropout out. Check a model before FSDP shards it.
         batch: batch with two segments in a block, else a warning; a filler passes. Other warnings
             say that no output depends on an earlier frame, or on the state of rows that continue.
         state: state of an earlier batch with ``long="carry"``, a nest of tensors ``(B, ...)``;
@@ -65,8 +63,6 @@ def check_boundaries(
             to the largest at the segment's own inputs. None accepts, from other segments, ten times
             the change between two equal runs or 1e-5 (1e-3 in half precision), in gradients 1e-3,
             and against the sequence alone and between two equal runs 1e-3 (0.05).
-        process_group: group of ranks that call this together, each with its own batch: all raise or
-            none, and all call the model equally often. Sharded models (FSDP) need it.
 
     Returns:
         the largest change, about 1e-7 for most models.
@@ -77,21 +73,20 @@ def check_boundaries(
     if not isinstance(batch, Batch):
         raise InputError(f"{type(batch).__name__} is no batch; give next(iter(loader))")
     module = run if isinstance(run, nn.Module) else nn.Module()
-    if process_group is None and any(hasattr(p, "full_tensor") for p in module.parameters()):
-        raise InputError(
-            "the parameters of the model are sharded over ranks, which have to call it equally "
-            "often; pass process_group, on every rank"
-        )
+    if any(hasattr(parameter, "full_tensor") for parameter in module.parameters()):
+        raise InputError("the model is sharded over ranks; check it before fully_shard")
+    if not len(batch.segments):
+        return 0.0
     gpus = [batch.valid_BT.device] if batch.valid_BT.is_cuda else []
     with evaluation_mode(module), torch.random.fork_rng(gpus):  # as training left them
         torch.manual_seed(0)
-        states = () if state is None else (state,)
-        check = _Check(run, batch, states, tolerance, process_group)
+        check = _Check(run, batch, () if state is None else (state,), tolerance)
         check.compare_with_noise()
         check.compare_alone(alone)
         check.look_for_context()
     failures = [change for change in check.changes if not change.size <= change.tolerance]
-    _raise_on_all_ranks(max(failures).message if failures else "", process_group)
+    if failures:
+        raise InputError(max(failures).message)
     return max(change.size for change in check.changes)
 
 
@@ -107,16 +102,6 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
             part.training = mode
 
 
-def _raise_on_all_ranks(fault: str, group: dist.ProcessGroup | None) -> None:
-    """Raise InputError on all ranks of a group if there is a fault on one of them."""
-    if group is not None:
-        faults: list[Any] = [None] * dist.get_world_size(group)
-        dist.all_gather_object(faults, fault, group)
-        fault = next((f"rank {rank}: {text}" for rank, text in enumerate(faults) if text), "")
-    if fault:
-        raise InputError(fault)
-
-
 class _Check:
     """A model on a batch, and the changes of its outputs.
 
@@ -129,41 +114,35 @@ class _Check:
         batch: Batch,
         state: tuple[Any, ...],
         tolerance: float | None,
-        group: dist.ProcessGroup | None,
     ) -> None:
         self.run, self.batch, self.state = run, batch, state
         with torch.no_grad():
             self.outputs, again = (run(batch, *state) for _ in range(2))
         count, self.number_BT = len(batch.segments), batch.number_BT
-        fault, shape = "", tuple(getattr(self.outputs, "shape", ()))
-        is_half = getattr(self.outputs, "dtype", None) in (torch.float16, torch.bfloat16)
+        shape = tuple(getattr(self.outputs, "shape", ()))
+        if shape[:2] != self.number_BT.shape and shape[:1] != (count,):
+            raise InputError(
+                f"outputs are {type(self.outputs).__name__} {shape}; give a function that returns "
+                f"one tensor which begins with {tuple(self.number_BT.shape)}, or with {count}, one "
+                "value per segment, such as lambda batch: model(batch)[0]"
+            )
+        self.is_by_slot = shape[:2] == self.number_BT.shape
+        values = self.outputs[batch.valid_BT] if self.is_by_slot else self.outputs
+        values = values[values.isfinite()].float()
+        self.spread = (float(values.std(correction=0)) if len(values) else 0.0) or 1.0
+        change_S = self._largest(_difference(again, self.outputs), self.is_by_slot)[:-1]
+        rounding = float(change_S.max()) / self.spread
+        is_half = self.outputs.dtype in (torch.float16, torch.bfloat16)
         self.rerun_tolerance = (0.05 if is_half else 1e-3) if tolerance is None else tolerance
         """Tolerance between two runs that should be equal."""
-        if shape[:2] != self.number_BT.shape and shape[:1] != (count,):
-            kind = f"a {type(self.outputs).__name__}"
-            if isinstance(self.outputs, Tensor):
-                kind = f"of the shape {shape}"
-            fault = (
-                f"outputs are {kind}; give a function that returns one tensor which begins with "
-                f"{tuple(self.number_BT.shape)}, or with {count}, one value per segment, such as "
-                "lambda batch: model(batch)[0]"
+        if math.isnan(rounding):
+            raise InputError("outputs of a sequence are NaN; the model cannot be checked")
+        if rounding > self.rerun_tolerance:
+            raise InputError(
+                "the same batch has other outputs when run again; leave dropout out (give the "
+                "module itself, or call its eval()), keep no state from call to call, and raise "
+                "`tolerance` for inexact kernels"
             )
-        else:
-            self.is_by_slot = shape[:2] == self.number_BT.shape
-            values = self.outputs[batch.valid_BT] if self.is_by_slot else self.outputs
-            values = values[values.isfinite()].float()
-            self.spread = (float(values.std(correction=0)) if len(values) else 0.0) or 1.0
-            change_S = self._largest(_difference(again, self.outputs), self.is_by_slot)[:-1]
-            rounding = float(change_S.max()) / self.spread if count else 0.0
-            if math.isnan(rounding):
-                fault = "outputs of a sequence are NaN; the model cannot be checked"
-            elif rounding > self.rerun_tolerance:
-                fault = (
-                    "the same batch has other outputs when run again; leave dropout out (give the "
-                    "module itself, or call its eval()), keep no state from call to call, and "
-                    "raise `tolerance` for inexact kernels"
-                )
-        _raise_on_all_ranks(fault, group)
         smallest = 1e-3 if is_half else 1e-5
         self.noise_tolerance = max(10 * rounding, smallest) if tolerance is None else tolerance
         self.gradient_tolerance = 1e-3 if tolerance is None else tolerance
@@ -252,7 +231,9 @@ class _Check:
         batch, table = self.batch, self.batch.segments
         for index in self.chosen:
             columns = table.block_S, table.slot_S, table.length_S
-            row, slot, length = (int(c[index]) for c in columns) if len(table) else (0, 0, 1)
+            row, slot, length = (int(column[index]) for column in columns)
+            if not batch.start_BT[row, slot]:
+                continue
             part = row, slice(slot, slot + length)
             with torch.no_grad():
                 if alone is not None:
@@ -260,8 +241,6 @@ class _Check:
                 else:
                     outputs = self.run(_take_segment(batch, index, part), *self.state)
                     outputs = outputs[0, :length] if self.is_by_slot else outputs[:1].squeeze(0)
-            if not len(table) or not batch.start_BT[row, slot]:
-                continue
             expected = self.outputs[part if self.is_by_slot else index]
             weight, size, shape = 3, math.inf, getattr(outputs, "shape", ())
             message = (
@@ -296,21 +275,15 @@ class _Check:
         """Return the largest value of each segment, and of padding, ``(S + 1,)``."""
         count = len(self.batch.segments)
         if not by_slot:
-            largest_S = values.reshape(count, -1).amax(1) if count else values.new_zeros(0)
-            return torch.cat([largest_S, values.new_zeros(1)])
+            return torch.cat([values.reshape(count, -1).amax(1), values.new_zeros(1)])
         largest_V = values.flatten(0, 1).reshape(self.number_BT.numel(), -1).amax(1)
         zero_S = values.new_zeros(count + 1)
         return zero_S.scatter_reduce(0, self.number_BT.flatten(), largest_V, "amax")
 
 
 def _choose_segments(batch: Batch) -> list[int]:
-    """Return the first, middle and last segment of the fullest block, 0 without segments.
-
-    There are always three, so that the ranks of a group call the model equally often.
-    """
+    """Return the first, middle and last segment of the block with the most of them."""
     block_S = batch.segments.block_S
-    if not len(block_S):
-        return [0, 0, 0]
     inside = (block_S == block_S.bincount().argmax()).nonzero().squeeze(1).tolist()
     if len(inside) < 2:
         warnings.warn(
@@ -318,7 +291,7 @@ def _choose_segments(batch: Batch) -> list[int]:
             "compared; unless all batches are like that (bucket, single), give another one",
             stacklevel=4,
         )
-    return [inside[0], inside[len(inside) // 2], inside[-1]]
+    return sorted({inside[0], inside[len(inside) // 2], inside[-1]})
 
 
 def _take_segment(batch: Batch, index: int, part: tuple[int, slice]) -> Batch:

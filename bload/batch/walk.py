@@ -128,7 +128,7 @@ def _by_segments(
     for step, inputs in enumerate(inputs_T):
         outputs, state_S = _step(part, inputs, state_S)
         outputs_T.append(outputs)
-        rows = order.rows_T[step + 1] if step + 1 < order.steps else 0
+        rows = order.rows_T[step + 1] if step + 1 < len(order.rows_T) else 0
         if rows < len(inputs):
             ends.append(pytree.tree_map(lambda values, rows=rows: values[rows:], state_S))
             state_S = pytree.tree_map(lambda values, rows=rows: values[:rows], state_S)

@@ -80,38 +80,24 @@ class WalkOrder:
         return WalkOrder(self.rows_T, *(to_device(tensor, device) for tensor in tensors))
 
     @property
-    def steps(self) -> int:
-        """Steps of a walk: slots of the longest segment."""
-        return len(self.rows_T)
-
-    @property
     def slots(self) -> int:
         """T, slots of a block."""
         return len(self.slot_V) // len(self.last_B)
 
     def packed(self, values_BT: Tensor) -> Tensor:
         """Rearrange ``(B, T, ...)`` into ``(V, ...)``, step by step."""
-        return rearranged(values_BT.flatten(0, 1), self.slot_V, self.place_V)
+        values_V: Tensor = _Moved.apply(values_BT.flatten(0, 1), self.slot_V, self.place_V)
+        return values_V
 
     def unpacked(self, values_V: Tensor) -> Tensor:
         """Rearrange ``(V, ...)`` into ``(B, T, ...)``."""
-        moved = rearranged(values_V, self.place_V, self.slot_V)
-        return moved.view(len(self.last_B), -1, *moved.shape[1:])
-
-
-def rearranged(values_V: Tensor, from_V: Tensor, to_V: Tensor) -> Tensor:
-    """Permute rows; the backward pass gathers their gradients instead of adding them up.
-
-    Args:
-        values_V: any rows ``(V, ...)``.
-        from_V: int64, source row of each place.
-        to_V: int64, its inverse.
-    """
-    rows: Tensor = _Moved.apply(values_V, from_V, to_V)
-    return rows
+        moved_V: Tensor = _Moved.apply(values_V, self.place_V, self.slot_V)
+        return moved_V.view(len(self.last_B), -1, *moved_V.shape[1:])
 
 
 class _Moved(torch.autograd.Function):
+    """Permutes rows; the backward pass gathers their gradients instead of adding them up."""
+
     @staticmethod
     def forward(ctx: Any, values_V: Tensor, from_V: Tensor, to_V: Tensor) -> Tensor:
         ctx.save_for_backward(from_V, to_V)

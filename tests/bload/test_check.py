@@ -5,8 +5,6 @@ import warnings
 import pytest
 import torch
 from torch import nn
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
 from torch.nn.functional import scaled_dot_product_attention
 
 from bload import Batch, BlockLoader, InputError, check_boundaries, from_dataset, walk
@@ -53,18 +51,14 @@ def leaks_backward(batch):
 
 RIGHT = {
     "a GRU by to_packed": by_packed,
-    "a cell by walk": lambda batch: walk(CELL, batch.inputs_BT, batch.start_BT)[0],
     "attention under a mask": lambda batch: attention(batch.inputs_BT, batch.attention_mask()),
     "the same in bfloat16": in_bfloat16,
-    "a result a sequence": lambda batch: batch.last(by_packed(batch)),
+    "one result per sequence": lambda batch: batch.last(by_packed(batch)),
     "dropout, put into evaluation": Dropout(),
 }
 WRONG = {
-    "a GRU over the row": lambda batch: GRU(batch.inputs_BT)[0],
     "a convolution over slots": convolution,
-    "attention without a mask": lambda batch: attention(batch.inputs_BT, None),
-    "the mean of the row": lambda batch: batch.inputs_BT - batch.inputs_BT.mean(1, keepdim=True),
-    "a result a sequence": lambda batch: batch.last(convolution(batch)),
+    "one result per sequence": lambda batch: batch.last(convolution(batch)),
     "as little as in a new BERT": lambda batch: batch.inputs_BT + 0.005 * convolution(batch),
     "the gradient alone": leaks_backward,
 }
@@ -82,9 +76,6 @@ def test_a_model_that_does_not_is_refused_with_the_pair(batch, model):
 
 
 def test_padding_and_tokens_count_too(batch):
-    sees_padding = attention(batch.inputs_BT, batch.attention_mask(causal=False))
-    assert sees_padding.shape == (2, 5, 8)
-
     def padding_sees(batch):
         of_row_B1 = torch.where(batch.valid_BT[..., None], 0, batch.inputs_BT).sum(1, keepdim=True)
         return batch.inputs_BT + of_row_B1
@@ -127,10 +118,6 @@ def test_what_cannot_be_compared_is_refused_and_a_filler_passes(batch):
     source = from_dataset([torch.randn(3, 8)], length=len)
     (filler,) = BlockLoader(source, rank=1, world_size=2)
     assert check_boundaries(WRONG["a convolution over slots"], filler) == 0.0
-    model, seeded = Dropout(), torch.get_rng_state()
-    check_boundaries(model, batch)
-    assert model.training
-    assert torch.equal(torch.get_rng_state(), seeded)
 
 
 def test_a_batch_that_cannot_tell_says_so_and_so_do_outputs_of_another_form(batch):
@@ -138,11 +125,8 @@ def test_a_batch_that_cannot_tell_says_so_and_so_do_outputs_of_another_form(batc
     (alone,) = BlockLoader(source)
     with pytest.warns(UserWarning, match="no block of this batch holds two"):
         assert check_boundaries(WRONG["a convolution over slots"], alone) == 0.0
-    for run, words in (
-        (lambda batch: batch.inputs_BT.mean(1), r"of the shape \(2, 8\); give a function"),
-        (lambda batch: (batch.inputs_BT, None), "a tuple; give a function that returns one"),
-    ):
-        with pytest.raises(InputError, match=f"outputs are {words}"):
+    for run in (lambda batch: batch.inputs_BT.mean(1), lambda batch: (batch.inputs_BT, None)):
+        with pytest.raises(InputError, match=r"outputs are .*; give a function"):
             check_boundaries(run, batch)
 
 
@@ -220,61 +204,6 @@ def test_nan_on_padding_does_not_count_and_a_tolerance_of_zero_is_one(batch):
         check_boundaries(leaks_backward, batch)
     with pytest.raises(InputError, match="keep them apart"):
         check_boundaries(lambda b: b.inputs_BT + 1e-6 * b.inputs_BT.mean(), batch, tolerance=0)
-
-
-def test_what_is_no_batch_or_no_recurrent_part_is_refused(batch):
-    with pytest.raises(InputError, match="Tensor is no batch; give next"):
-        check_boundaries(nn.Conv1d(4, 4, 3), batch.inputs_BT)
-    with pytest.raises(InputError, match=r"init_state and step, and GRU.* lacks"):
-        walk(GRU, batch.inputs_BT, batch.start_BT)
-
-
-def sharded(ranks):
-    """What each of two ranks says of models under FSDP2; the second has a filler."""
-    torch.manual_seed(1)
-    source = from_dataset([torch.randn(count, 8) for count in (3, 2, 1)], length=len)
-    (batch,) = BlockLoader(source, t_max=6)
-    mesh = init_device_mesh("cpu", (ranks.world_size,))
-    answers = []
-    for mixes in (False, True):
-
-        class Model(nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.layer = fully_shard(nn.Linear(8, 8), mesh=mesh)
-
-            def forward(self, batch, mixes=mixes):
-                values_BT = self.layer(batch.inputs_BT)
-                return values_BT + mixes * values_BT.mean(1, keepdim=True)
-
-        for group in (None, mesh.get_group()):
-            try:
-                model = fully_shard(Model(), mesh=mesh)
-                answers.append(check_boundaries(model, batch, process_group=group) < 1e-5)
-            except InputError as error:
-                answers.append(str(error))
-    check_boundaries(by_packed, batch, process_group=mesh.get_group(), alone=alone_by_gru)
-    try:
-        check_boundaries(by_packed, batch, process_group=mesh.get_group(), alone=GRU)
-    except InputError as error:
-        answers.append(str(error))
-    return len(batch.segments), answers
-
-
-def alone_by_gru(frames):
-    return GRU(frames[None])[0][0]
-
-
-@pytest.mark.dist
-def test_ranks_of_a_sharded_model_call_it_equally_often_and_raise_together(two_ranks):
-    pytest.importorskip("torch", minversion="2.11")  # 2.6 shards on GPUs alone
-    found = two_ranks.run(sharded)
-    assert [segments for segments, _ in found] == [3, 0]
-    for _, (no_group, right, _, wrong, other) in found:
-        assert "alone returned tuple" in other
-        assert "pass process_group, on every rank" in no_group
-        assert right is True
-        assert wrong.startswith("rank 0: sequence")
 
 
 def test_a_model_that_sees_single_frames_is_named():

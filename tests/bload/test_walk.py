@@ -163,7 +163,6 @@ def test_segments_take_as_many_steps_as_the_longest_and_clear_nothing():
     start_BT = torch.tensor([[True, False, False, True, False], [False, True, True, False, False]])
     order = WalkOrder.of(start_BT)
     assert order.rows_T == (5, 3, 2)
-    assert order.steps == 3
     assert order.slot_V.tolist() == [0, 7, 3, 5, 6, 1, 8, 4, 2, 9]
     assert order.starts_S.tolist() == [True, True, True, False, True]
     assert order.last_B.tolist() == [2, 1]
