@@ -52,7 +52,7 @@ def test_who_shares_a_block_is_random():
 
 
 def test_the_place_in_an_epoch_does_not_depend_on_the_length():
-    for packer in ("naive", "mix", "bload", "bload_exact"):
+    for packer in ("bload", "bload_exact"):
         plans = [train_plan(packer, epoch=epoch) for epoch in range(3)]
         slopes = [np.corrcoef(plan.block_of_segment(), plan.length)[0, 1] for plan in plans]
         assert abs(np.mean(slopes)) < 0.05, packer
