@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from itertools import chain
-from numbers import Number
 from typing import Any, Literal
 
 import numpy as np
@@ -189,8 +188,8 @@ def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}
             for those that are not a dict.
 
     Raises:
-        InputError: samples differ in kind, or a pad value is not a number, does not fit the dtype
-            of its tensor, or has an unknown key.
+        InputError: samples differ in kind, or a pad value does not fit the dtype of its tensor, or
+            has an unknown key.
     """
     like_inputs, like_targets = like = samples[0].like
     for number, sample in enumerate(samples):
@@ -276,8 +275,6 @@ def _padding(
         return padding, dtype
     if value is not None:
         raise InputError(f"pad[{name!r}] is {value}, which a tensor of {dtype} cannot hold")
-    if dtype == torch.uint64:
-        raise InputError(f"{name} are uint64, which int64 may not hold; give int64, or a pad")
     return padding, torch.int64  # room for -100, so that padding is not a class
 
 
@@ -316,13 +313,11 @@ def copy_pad(pad: Mapping[str, float] | None) -> dict[str, float]:
 
 
 def _check_pad(pad: Mapping[str, float], trees: Mapping[str, Any]) -> None:
-    """Raise InputError for pad values that are not numbers, or whose keys do not exist."""
+    """Raise InputError for pad values whose keys do not exist."""
     keys: list[str] = []
     for name, tree in trees.items():
         if tree is not None:
             keys += tree if isinstance(tree, dict) else [name]
-    for key, value in pad.items():
+    for key in pad:
         if key not in keys:
             raise InputError(f"pad has the key {key!r}; its keys may be {', '.join(keys)}")
-        if not isinstance(value, Number):
-            raise InputError(f"pad[{key!r}] is {value!r}; it has to be a number")

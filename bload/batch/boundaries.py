@@ -106,14 +106,6 @@ class Boundaries:
         return self.segments.longest
 
     @property
-    def pairs(self) -> Tensor:
-        """int64 ``()``, sum of squared segment lengths: the scores of attention inside segments.
-
-        `Schedule.loads` with ``Cost(slot=0, pair=1)`` has the sums of an epoch.
-        """
-        return self.segments.length_S.square().sum()
-
-    @property
     def seq_idx_BT(self) -> Tensor:
         """int32, number of the segment for Mamba's kernels; it rises along a row.
 

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,14 +20,6 @@ MIXED = (
     ": the model does not keep them apart; give it their boundaries, such as batch.to_packed for "
     "an LSTM or batch.attention_mask() (docs/boundaries.md)"
 )
-
-
-class _Change(NamedTuple):
-    weight: int
-    """Of several failures, the one with the largest weight is reported."""
-    size: float
-    tolerance: float
-    message: str
 
 
 def check_boundaries(
@@ -84,10 +76,7 @@ def check_boundaries(
         check.compare_with_noise()
         check.compare_alone(alone)
         check.look_for_context()
-    failures = [change for change in check.changes if not change.size <= change.tolerance]
-    if failures:
-        raise InputError(max(failures).message)
-    return max(change.size for change in check.changes)
+    return check.largest
 
 
 @contextmanager
@@ -103,7 +92,7 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
 
 
 class _Check:
-    """A model on a batch, and the changes of its outputs.
+    """A model on a batch, and the largest change of its outputs.
 
     Segments have the indices 0 to S - 1, and padding is S.
     """
@@ -148,7 +137,7 @@ class _Check:
         self.gradient_tolerance = 1e-3 if tolerance is None else tolerance
         self.names = [f"sequence {number}" for number in batch.segments.sequence_S.tolist()]
         self.names.append("padding")
-        self.changes = [_Change(0, rounding, self.rerun_tolerance, "")]
+        self.largest = rounding
         self.chosen = _choose_segments(batch)
 
     def compare_with_noise(self) -> None:
@@ -156,11 +145,11 @@ class _Check:
         index_BT, count = self.number_BT, len(self.batch.segments)
         index_S = torch.arange(count + 1, device=index_BT.device)
         for index in self.chosen:
-            others_BT, name = index_BT != index, self.names[index]
-            self._add_noise("everything else in the batch", others_BT, index_S == index)
-            self._add_noise(name, ~others_BT, index_S != index)
+            self._add_noise(self.names[index], index_BT == index, index_S != index)
             self._add_gradients(index)
         self._add_noise("padding", index_BT == count, index_S < count)
+        for index in self.chosen:
+            self._add_noise("everything else in the batch", index_BT != index, index_S == index)
         continuing_S = index_BT[self.batch.continues_B, 0]
         uses_state = not len(continuing_S)
         if self.state:
@@ -179,6 +168,11 @@ class _Check:
                 stacklevel=3,
             )
 
+    def _judge(self, size: float, tolerance: float, message: str) -> None:
+        if not size <= tolerance:
+            raise InputError(message)
+        self.largest = max(self.largest, size)
+
     def _run_on_noise(self, noise_BT: Tensor) -> Tensor:
         """Return the outputs for inputs that are noise in the slots of `noise_BT`."""
         noisy = map_tensors(self.batch.inputs_BT, lambda values: _noise(values, noise_BT))
@@ -186,7 +180,7 @@ class _Check:
             return self.run(replace(self.batch, inputs_BT=noisy), *self.state)
 
     def _add_noise(self, cause: str, noise_BT: Tensor, kept_S: Tensor) -> Tensor:
-        """Add the largest change, by noise, of the outputs of segments, bool ``(S + 1,)``.
+        """Judge the largest change, by noise, of the outputs of segments, bool ``(S + 1,)``.
 
         Returns:
             the change of all segments, ``(S + 1,)``.
@@ -197,12 +191,11 @@ class _Check:
         change_S = all_S.where(kept_S, 0) / self.spread
         size, name = float(change_S.max()), self.names[int(change_S.argmax())]
         message = f"{cause} replaced by noise changes {name} by {size:.2g} of its spread" + MIXED
-        weight = 1 + (cause in self.names)
-        self.changes.append(_Change(weight, size, self.noise_tolerance, message))
+        self._judge(size, self.noise_tolerance, message)
         return all_S
 
     def _add_gradients(self, index: int) -> None:
-        """Add the largest gradient of a segment's outputs at other inputs, relative to its own."""
+        """Judge the largest gradient at the inputs of others, relative to that at its own."""
         leaves, tree = pytree.tree_flatten(self.batch.inputs_BT)
         leaves = [leaf.clone().requires_grad_(leaf.is_floating_point()) for leaf in leaves]
         inputs = [leaf for leaf in leaves if leaf.requires_grad]
@@ -224,7 +217,7 @@ class _Check:
                     f"the gradient of {self.names[index]} reaches {reached}, {size:.2g} of that at "
                     f"its own{MIXED}"
                 )
-                self.changes.append(_Change(2, size, self.gradient_tolerance, message))
+                self._judge(size, self.gradient_tolerance, message)
 
     def compare_alone(self, alone: Callable[[Any], Tensor] | None) -> None:
         """Compare the outputs of segments with those that they have alone."""
@@ -242,19 +235,19 @@ class _Check:
                     outputs = self.run(_take_segment(batch, index, part), *self.state)
                     outputs = outputs[0, :length] if self.is_by_slot else outputs[:1].squeeze(0)
             expected = self.outputs[part if self.is_by_slot else index]
-            weight, size, shape = 3, math.inf, getattr(outputs, "shape", ())
-            message = (
-                f"alone returned {type(outputs).__name__} {tuple(shape)} for {length} frames, and "
-                f"the batch has {tuple(expected.shape)} for them; return one tensor of that shape"
-            )
-            if shape == expected.shape:
-                weight, size = 0, float(_difference(outputs, expected).max()) / self.spread
-                message = (
-                    f"{self.names[index]} has other outputs in its block than alone, by {size:.2g} "
-                    "of its spread: its position, its mask or its state is not its own; see "
-                    "batch.segment_position_BT and batch.attention_mask() (docs/boundaries.md)"
+            shape = tuple(getattr(outputs, "shape", ()))
+            if shape != expected.shape:
+                raise InputError(
+                    f"alone returned {type(outputs).__name__} {shape} for {length} frames, and the "
+                    f"batch has {tuple(expected.shape)} for them; return one tensor of that shape"
                 )
-            self.changes.append(_Change(weight, size, self.rerun_tolerance, message))
+            size = float(_difference(outputs, expected).max()) / self.spread
+            message = (
+                f"{self.names[index]} has other outputs in its block than alone, by {size:.2g} of "
+                "its spread: its position, its mask or its state is not its own; see "
+                "batch.segment_position_BT and batch.attention_mask() (docs/boundaries.md)"
+            )
+            self._judge(size, self.rerun_tolerance, message)
 
     def look_for_context(self) -> None:
         """Warn if the first frames of sequences change no other frame's outputs."""

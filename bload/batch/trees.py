@@ -45,12 +45,16 @@ def pickle_inline(value: Any) -> bytes:
 
 
 class _PickledObjects(tuple[Any, ...]):
-    """Objects in a worker that arrive in the main process as a plain tuple."""
+    """Objects in a worker, also pickled; they arrive in the main process as a plain tuple."""
 
-    pickled: bytes
+    pickled: list[bytes]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return pickle.loads, (self.pickled,)
+        return _unpickle, (self.pickled,)
+
+
+def _unpickle(pieces: list[bytes]) -> tuple[Any, ...]:
+    return tuple(chain.from_iterable(map(pickle.loads, pieces)))
 
 
 def collect_objects(pieces: Sequence[Sequence[Any]], sequence_S: np.ndarray) -> tuple[Any, ...]:
@@ -64,18 +68,15 @@ def collect_objects(pieces: Sequence[Sequence[Any]], sequence_S: np.ndarray) -> 
     objects = _PickledObjects(chain.from_iterable(pieces))
     if get_worker_info() is None:
         return tuple(objects)
-    try:
-        objects.pickled = pickle_inline(tuple(objects))
-    except Exception:
-        for sequence, piece in zip(sequence_S.tolist(), pieces, strict=True):
-            try:
-                pickle_inline(piece)
-            except Exception as error:
-                raise InputError(
-                    f"targets of sequence {sequence} cannot be sent from a worker: {error}; give "
-                    "plain values, or num_workers=0"
-                ) from error
-        raise
+    objects.pickled = []
+    for sequence, piece in zip(sequence_S.tolist(), pieces, strict=True):
+        try:
+            objects.pickled.append(pickle_inline(piece))
+        except Exception as error:
+            raise InputError(
+                f"targets of sequence {sequence} cannot be sent from a worker: {error}; give "
+                "plain values, or num_workers=0"
+            ) from error
     return objects
 
 

@@ -21,7 +21,7 @@ def test_the_pairs_of_a_batch_are_those_of_the_schedule():
     source = from_dataset([torch.zeros(n) for n in (3, 2, 5, 4, 4, 1, 7)], length=len)
     loader = BlockLoader(source, t_max=8, multiple_of=2)
     loads_S = loader.sampler.schedule.loads(Cost(slot=0, pair=1))[:, 0]
-    assert [batch.pairs for batch in loader] == loads_S.tolist()
+    assert [batch.segments.length_S.square().sum() for batch in loader] == loads_S.tolist()
 
 
 def test_a_fit_finds_the_cost_behind_times():
