@@ -12,7 +12,7 @@ from torchvision.transforms.v2 import functional as transforms
 from bload import Batch
 from datasets.action_genome import VideoSource
 from datasets.augmentation import Augmentation
-from datasets.frames.sizes import fit
+from datasets.frames.files import fit
 
 
 class Letterbox:

@@ -3,7 +3,7 @@
 torch is imported on demand, so that configs can be checked without it.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from models.config import ModelConfig, network_keys, recomputed_share
 
@@ -14,14 +14,12 @@ if TYPE_CHECKING:
 def build_model(cfg: ModelConfig) -> "DDS":
     """Build the network of a config."""
     from models.dds import DDS
-    from models.gap import GapEmbedding
 
-    arguments = {key: getattr(cfg, key) for key in network_keys() if key not in ("name", "time")}
-    extra = GapEmbedding if cfg.time == "gap" else None
-    return DDS(
-        **arguments,
-        extra=extra,
-        skip_padding=cfg.skip_padding,
-        recomputed=recomputed_share(cfg.recompute),
-        offload=cfg.recompute == "offload",
-    )
+    arguments: dict[str, Any] = {key: getattr(cfg, key) for key in network_keys()}
+    del arguments["name"]
+    if arguments.pop("time") == "gap":
+        from models.gap import GapEmbedding
+
+        arguments["extra"] = GapEmbedding
+    recomputed, offload = recomputed_share(cfg.recompute), cfg.recompute == "offload"
+    return DDS(**arguments, skip_padding=cfg.skip_padding, recomputed=recomputed, offload=offload)

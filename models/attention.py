@@ -34,9 +34,6 @@ class Attention(nn.Module):
         `bias` is added to the scores ``(I, H, Q, S)`` and may be broadcast; a bool one hides the
         memory where it is False.
         """
-        width, dropout = len(self.out_proj.bias), self.dropout if self.training else 0.0
-        if query_IQD.shape[-2] * self.heads <= width and not dropout and key_ISD.dim() == 3:
-            return self._attend_few_queries(query_IQD, key_ISD, value_ISD, bias)
         weights, offsets = self.in_proj_weight.chunk(3), self.in_proj_bias.chunk(3)
         query, key, value = (
             split_heads(F.linear(tokens, weight, offset), self.heads)
@@ -44,8 +41,7 @@ class Attention(nn.Module):
                 (query_IQD, key_ISD, value_ISD), weights, offsets, strict=True
             )
         )
-        context = F.scaled_dot_product_attention(query, key, value, bias, dropout)
-        return self.out_proj(join_heads(context))
+        return self._attend(query, key, value, bias)
 
     def self_attention(
         self, tokens_ISD: Tensor, position: Tensor, bias: Tensor | None = None
@@ -62,50 +58,12 @@ class Attention(nn.Module):
             split_heads(part, self.heads)
             for part in (projected + F.pad(shift, (0, query_key_width // 2))).chunk(3, dim=-1)
         )
+        return self._attend(query, key, value, bias)
+
+    def _attend(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -> Tensor:
         dropout = self.dropout if self.training else 0.0
-        return self.out_proj(
-            join_heads(F.scaled_dot_product_attention(query, key, value, bias, dropout))
-        )
-
-    def _attend_few_queries(
-        self, query_IQD: Tensor, key_ISD: Tensor, value_ISD: Tensor, bias: Tensor | None
-    ) -> Tensor:
-        """Compute `forward` for few queries: they are projected to the memory, not it to them.
-
-        Weights are multiplied with each other first, those of queries with those of keys and those
-        of values with those of outputs, so that a memory token costs only scores and sums. The
-        keys' bias adds the same to all scores of a query, which the softmax cancels.
-        """
-        heads = self.heads
-        query_HED, key_HED, value_HED = self.in_proj_weight.view(3, heads, -1, query_IQD.shape[-1])
-        query_bias_E, _, value_bias_D = self.in_proj_bias.chunk(3)
-        key_HDE = key_HED.transpose(1, 2) * query_HED.shape[1] ** -0.5
-        projected_query = F.linear(
-            query_IQD,
-            (key_HDE @ query_HED).flatten(0, 1),
-            (key_HDE @ query_bias_E.view(heads, -1, 1)).flatten(),
-        ).view(len(query_IQD), -1, query_IQD.shape[-1])
-        if bias is None:
-            score = torch.bmm(projected_query, key_ISD.transpose(1, 2))
-        else:
-            if bias.dtype == torch.bool:
-                bias = torch.zeros_like(bias, dtype=projected_query.dtype).masked_fill(
-                    ~bias, float("-inf")
-                )
-            bias = bias.expand(-1, heads, query_IQD.shape[1], -1).transpose(1, 2).flatten(1, 2)
-            score = torch.baddbmm(
-                bias.to(projected_query.dtype), projected_query, key_ISD.transpose(1, 2)
-            )
-        context = torch.bmm(score.softmax(-1).to(value_ISD.dtype), value_ISD)
-        out_weight, offset = self.out_proj.weight, self.out_proj.bias
-        value_weight = (out_weight.unflatten(1, (heads, -1)).transpose(0, 1) @ value_HED).transpose(
-            0, 1
-        )
-        return F.linear(
-            context.view(*query_IQD.shape[:2], -1),
-            value_weight.flatten(1),
-            offset + out_weight @ value_bias_D,
-        )
+        context = F.scaled_dot_product_attention(query, key, value, bias, dropout)
+        return self.out_proj(join_heads(context))
 
 
 def split_heads(tokens_ISD: Tensor, heads: int) -> Tensor:

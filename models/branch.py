@@ -11,9 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from models.anchors import Windows
-from models.frames import Frames
+from models.frames import ComputedSlots, Frames
 from models.position import NEAR_WAVES, sine_position
-from models.slots import ComputedSlots
 from models.temporal import TEMPORAL_PARTS
 from models.temporal.layers import TemporalStack
 from models.transformer import LayerSizes, SpatialDecoder

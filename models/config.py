@@ -1,9 +1,10 @@
 """Configs of the network and its losses: every key, its type and its meaning."""
 
+import math
 from dataclasses import dataclass, fields
 
 from bload.errors import InputError
-from datasets.config_fields import Checked, check_number, choice, key, number
+from datasets.config_fields import Checked, choice, key, number
 from models.temporal import TEMPORAL_PARTS
 
 BACKBONES = ("resnet50", "resnet18", "conv")
@@ -13,6 +14,7 @@ DETR_URL = "https://dl.fbaipublicfiles.com/detr/detr-r50-e632da11.pth"
 RECOMPUTED_SHARES = {"none": 0.0, "backbone": 1.0, "offload": 0.0, "auto": 1.0}
 """Share of the pictures to recompute, by the values of ``model.recompute`` that are not
 numbers; that of ``auto`` holds until a run chooses one."""
+LAYERS = (1, 100)
 
 
 def recomputed_share(choice: str) -> float:
@@ -21,20 +23,16 @@ def recomputed_share(choice: str) -> float:
     Raises:
         InputError: it is neither a name in `RECOMPUTED_SHARES` nor a number from 0 to 1.
     """
-    if choice in RECOMPUTED_SHARES:
-        return RECOMPUTED_SHARES[choice]
     try:
-        share = float(choice)
-    except ValueError as error:
+        share = RECOMPUTED_SHARES[choice] if choice in RECOMPUTED_SHARES else float(choice)
+    except ValueError:
+        share = math.nan
+    if not 0 <= share <= 1:
         raise InputError(
             f"model.recompute is {choice!r}; choose none, backbone, auto, offload or, as "
             "the share of the pictures to recompute, 0 to 1"
-        ) from error
-    check_number("model.recompute", share, 0, 1)
+        )
     return share
-
-
-LAYERS = (1, 100)
 
 
 @dataclass

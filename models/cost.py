@@ -22,9 +22,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from models import build_model
 from models.config import ModelConfig
-from models.frames import Frames
-from models.recompute import CHUNK
-from models.temporal.layers import walk_orders
+from models.dds import CHUNK
+from models.frames import Frames, walk_orders
 
 GIB = 2**30
 
@@ -125,30 +124,26 @@ def count_saved_bytes(model: nn.Module, compute: Callable[[], object]) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the cost of a network of ``configs/model/``."""
+    """Print the cost of a network of ``configs/model/``, in blocks of 94 slots on a CPU."""
     parser = argparse.ArgumentParser(
         prog="python -m models.cost", description="Parameters, FLOPs and memory of a network."
     )
-    folder = Path(__file__).parents[1] / "configs" / "model"
-    parser.add_argument("model", choices=sorted(path.stem for path in folder.glob("*.yaml")))
+    parser.add_argument("model", help="a name in configs/model")
     parser.add_argument("--frame-size", type=int, nargs=2, default=(64, 64), metavar=("H", "W"))
     parser.add_argument("--frames", type=int, default=94, help="of a rank's step; default 94")
-    parser.add_argument("--slots", type=int, default=94, help="of a block; default 94")
     parser.add_argument("--precision", choices=("float32", "bf16"), default="float32")
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     args = parser.parse_args(arguments)
-    cfg = ModelConfig(**yaml.safe_load((folder / f"{args.model}.yaml").read_text()))
-    precision = torch.autocast(args.device, torch.bfloat16, enabled=args.precision == "bf16")
-    size, slots = (args.frame_size[0], args.frame_size[1]), min(args.slots, args.frames)
+    path = Path(__file__).parents[1] / "configs" / "model" / f"{args.model}.yaml"
+    cfg, slots = ModelConfig(**yaml.safe_load(path.read_text())), min(94, args.frames)
+    precision = torch.autocast("cpu", torch.bfloat16, enabled=args.precision == "bf16")
     shape_BT = round(args.frames / slots), slots
-    cost = measure_cost(cfg, size, shape_BT, precision, torch.device(args.device))
+    cost = measure_cost(cfg, tuple(args.frame_size), shape_BT, precision, torch.device("cpu"))
     whole, least = (cost.step_bytes(share) / GIB for share in (0, 1))
     print(
         f"{args.model}: {cost.parameters:,} parameters; {cost.flops / 1e9:.3f} GFLOP a frame in a "
         "forward pass (a multiply-add counts as two), about twice as many more in a backward pass\n"
-        f"a step of {cost.frames} frames of {size[0]} x {size[1]} in {args.precision}, in blocks "
-        f"of {slots}: {whole:.2f} GiB, or {least:.2f} with model.recompute=backbone (weights, "
-        "gradients, AdamW, activations; temporaries and losses come on top)"
+        f"a step of {cost.frames} frames: {whole:.2f} GiB, or {least:.2f} with "
+        "model.recompute=backbone; temporaries and losses come on top"
     )
 
 

@@ -18,22 +18,22 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import save_on_cpu
+from torch.utils.checkpoint import checkpoint
 
 from datasets.annotations.vocabulary import ATTENTION
 from models.anchors import PersonPlace, point_references
 from models.backbone import Pointwise, build_backbone
 from models.branch import Branch, Tokens, to_key_mask
-from models.exchange import share_pictures
 from models.extent import CENTRES, ENDS, cell_points, cells_inside
-from models.frames import Frames
+from models.frames import ComputedSlots, Frames
 from models.outputs import CLASSES, LABELS, Outputs
 from models.position import FAR_WAVES, NEAR_WAVES, sine_position
-from models.recompute import recompute
-from models.slots import ComputedSlots
 from models.transformer import Encoder, LayerSizes
 
 PIXEL_MEAN = (0.485, 0.456, 0.406)
 PIXEL_STD = (0.229, 0.224, 0.225)
+CHUNK = 16
+"""Pictures that are recomputed at a time, and so have their activations in memory at once."""
 
 
 class DDS(nn.Module):
@@ -66,7 +66,7 @@ class DDS(nn.Module):
         dense: train a dense side task on the encoder's tokens as well, see `models.dense`.
         skip_padding: leave padding out of the work on single frames; the outputs are the same.
         recomputed: share of the pictures whose per-frame part is recomputed in the backward pass,
-            see `models.recompute`.
+            see `encode_all`.
         offload: keep what the per-frame part saves for the backward pass in host memory, all of it
             and not on a separate stream (after ByteScale, arXiv 2502.21231). A tensor that two
             operations save is copied twice, and weights are copied too. No effect on the CPU.
@@ -148,9 +148,11 @@ class DDS(nn.Module):
         extent_I2 = None if frames.extent_BT2 is None else slots.gather(frames.extent_BT2)
         take_home: Callable[[Tensor], Tensor] = nn.Identity()
         if self.exchange and self.training:
+            from models.exchange import share_pictures  # rarely needed
+
             pixels_ICHW, extent_I2, take_home = share_pictures(pixels_ICHW, extent_I2)
         with save_on_cpu(pin_memory=pixels_ICHW.is_cuda) if self.offload else nullcontext():
-            memory_IHWD = recompute(self.encode, self.recomputed, pixels_ICHW, extent_I2)
+            memory_IHWD = self.encode_all(pixels_ICHW, extent_I2)
         tokens = self.build_tokens(memory_IHWD, extent_I2)
         object_state, relation_state = state or (None, None)
         spatial_LIND = take_home(self.object_branch.spatial(tokens))
@@ -206,6 +208,24 @@ class DDS(nn.Module):
             inside_IS=tokens_inside(extent_I2, rows, columns),
             grid=(rows, columns),
         )
+
+    def encode_all(self, pixels_ICHW: Tensor, extent_I2: Tensor | None) -> Tensor:
+        """Encode all pictures; of the first ones, a share of all, only inputs and outputs are kept.
+
+        The backward pass computes these again, chunk by chunk and with the same random numbers, so
+        gradients are the same. It reaches them last, when what was saved for the rest is gone, so
+        that a chunk does not raise the peak. Works under DDP.
+        """
+        count = round(self.recomputed * len(pixels_ICHW)) if torch.is_grad_enabled() else 0
+        tokens = []
+        for first in range(0, count, CHUNK):
+            chunk = slice(first, min(first + CHUNK, count))
+            extent = None if extent_I2 is None else extent_I2[chunk]
+            tokens.append(checkpoint(self.encode, pixels_ICHW[chunk], extent, use_reentrant=False))
+        if count < len(pixels_ICHW) or not tokens:
+            extent = None if extent_I2 is None else extent_I2[count:]
+            tokens.append(self.encode(pixels_ICHW[count:], extent))
+        return tokens[0] if len(tokens) == 1 else torch.cat(tokens)
 
     def encode(self, frames_ICHW: Tensor, extent_I2: Tensor | None = None) -> Tensor:
         """Compute the per-frame part, in which no picture sees another: tokens ``(I, H, W, D)``."""

@@ -1,17 +1,69 @@
-"""A batch as the network takes it.
+"""A batch as the network takes it, and the slots whose frames it computes.
 
-B blocks, T slots, C H W image.
+B blocks, T slots, V = B * T slots, I computed slots, C H W image.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor
 
+from bload.batch.batch import Batch
 from bload.batch.trees import to_device
 from bload.batch.walk_order import WalkOrder
-from models.slots import ComputedSlots
-from models.temporal.layers import walk_orders
+
+
+def frame_gaps(batch: Batch) -> Tensor:
+    """Return the video frames since the previous annotated one, ``(B, T)`` float.
+
+    The gap is 0 where states are cleared and on padding. Action Genome annotates frames at
+    irregular distances.
+    """
+    gap_BT = torch.zeros(batch.valid_BT.shape)
+    gap_BT[batch.valid_BT] = torch.tensor([target.gap for target in batch.targets])
+    return gap_BT.masked_fill(batch.start_BT, 0)
+
+
+def walk_orders(start_BT: Tensor, slots: int | None) -> list[WalkOrder]:
+    """Return the orders, on the host, of chunks of so many slots or of all slots at once.
+
+    Gradients stay within a chunk. Starts that are on a device synchronise with it once.
+    """
+    return [WalkOrder.of(chunk) for chunk in start_BT.cpu().split(slots or start_BT.shape[1], 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class ComputedSlots:
+    """The slots of a batch whose frames are computed: all, or only those that hold a frame."""
+
+    shape_BT: tuple[int, int]
+    computed_BT: Tensor | None = None
+    """Bool, on the host; None: all slots."""
+
+    def chunk(self, first: int, slots: int) -> "ComputedSlots":
+        """Return the computed slots among `slots` slots of each block from `first` on."""
+        part_BT = None if self.computed_BT is None else self.computed_BT[:, first : first + slots]
+        return ComputedSlots((self.shape_BT[0], slots), part_BT)
+
+    def gather(self, values_BT: Tensor) -> Tensor:
+        """Return the values of the computed slots: ``(B, T, ...)`` -> ``(I, ...)``."""
+        values_V = values_BT.flatten(0, 1)
+        return values_V if self.computed_BT is None else values_V[self._index(values_V)]
+
+    def scatter(self, values_LI: Tensor) -> Tensor:
+        """Put values into their slots: ``(L, I, ...)`` -> ``(L, B, T, ...)``, 0 in the others."""
+        if self.computed_BT is None:
+            return values_LI.unflatten(1, self.shape_BT)
+        shape = len(values_LI), self.computed_BT.numel(), *values_LI.shape[2:]
+        values_LV = values_LI.new_zeros(shape)
+        values_LV[:, self._index(values_LI)] = values_LI
+        return values_LV.unflatten(1, self.shape_BT)
+
+    def _index(self, reference: Tensor) -> Tensor:
+        """Return the index ``(I,)`` of computed slots; made on the host, without synchronising."""
+        assert self.computed_BT is not None
+        return to_device(self.computed_BT.flatten().nonzero().squeeze(1), reference.device)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,23 +6,10 @@ B blocks, T slots, D width, W waves.
 import torch
 from torch import Tensor, nn
 
-from bload import Batch
-
 WAVES = 16
 SLOWEST, FASTEST = 0.3, 8.0
 """Radians per e-fold of gap + 1: the slowest wave makes half a turn from 0 to 35,000 frames, the
 fastest turns by 3 radians from 1 to 2."""
-
-
-def frame_gaps(batch: Batch) -> Tensor:
-    """Return the video frames since the previous annotated one, ``(B, T)`` float.
-
-    The gap is 0 where states are cleared and on padding. Action Genome annotates frames at
-    irregular distances.
-    """
-    gap_BT = torch.zeros(batch.valid_BT.shape)
-    gap_BT[batch.valid_BT] = torch.tensor([target.gap for target in batch.targets])
-    return gap_BT.masked_fill(batch.start_BT, 0)
 
 
 class GapEmbedding(nn.Module):

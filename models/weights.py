@@ -78,21 +78,6 @@ def read_weights(path_or_url: str) -> dict[str, Tensor]:
     return {str(name): value for name, value in pairs if isinstance(value, Tensor)}
 
 
-def noise_warning(backbone: str, rate: float) -> str:
-    """Return a warning if a pretrained kind of backbone starts without weights; else ''.
-
-    Frozen batch norms gather no statistics, and the recipe's rate only fine-tunes.
-    """
-    if backbone not in NAMED_WEIGHTS:
-        return ""
-    words = "detr (DETR's, fetched once) or resnet50" if backbone == "resnet50" else backbone
-    return (
-        f"warning: {backbone} starts from noise (model.weights is null), with frozen batch norms "
-        f"and train.backbone_lr={rate:g}, as suits pretrained weights: expect it to learn little; "
-        f"give model.weights={words}"
-    )
-
-
 @torch.no_grad()
 def fill(model: DDS, state: dict[str, Tensor], source: str) -> str:
     """Copy tensors into the model; see `load_weights`."""
@@ -105,33 +90,31 @@ def fill(model: DDS, state: dict[str, Tensor], source: str) -> str:
             kind = "DETR (its backbone alone, as it has neither norm_first nor anchored)"
             prefixes = {"backbone.": DETR["backbone."]}
     loaded: Counter[str] = Counter()
-    initial: dict[str, str] = {}
+    initial: dict[str, None] = {}  # in order
     # Frozen batch norm counts no batches.
     unused = {name for name in state if not name.endswith("num_batches_tracked")}
     for name, target in model.state_dict().items():
         place = name if kind == "checkpoint" else file_name(name, prefixes)
         values = state.get(place, torch.empty(0))
         rows = min(len(target), len(values)) if place == "query_embed.weight" else None
-        if target[:rows].shape != values[:rows].shape:
-            reason = f"{name} is {(*target.shape,)}, in the file {(*values.shape,)}"
-            reason = reason if place in state else f"the file has no {place or 'such part'}"
-            if name.startswith("backbone."):
-                raise _wrong_backbone(source, reason)
-            initial.setdefault(part_name(name), reason)
-            continue
-        target[:rows].copy_(values[:rows])
-        loaded[part_name(name).partition(".layers.")[0]] += 1
-        unused.discard(place)
+        if target[:rows].shape == values[:rows].shape:
+            target[:rows].copy_(values[:rows])
+            loaded[part_name(name).partition(".layers.")[0]] += 1
+            unused.discard(place)
+        elif name.startswith("backbone."):
+            shapes = f"{name} is {(*target.shape,)}, in the file {(*values.shape,)}"
+            raise _wrong_backbone(source, shapes)
+        else:
+            initial[part_name(name)] = None
     for name in unused:
         is_backbone = kind == "ResNet" and not name.startswith("fc.")
         if is_backbone or name.startswith("backbone."):
             raise _wrong_backbone(source, f"the model has no {name}")
-    reasons = (f"{part} ({reason})" for part, reason in initial.items())
     return (
         f"weights of a {kind} from {source}: {loaded.total()} tensors\n"
         f"  loaded: {', '.join(f'{part} ({tensors})' for part, tensors in loaded.items())}\n"
         f"  not used: {', '.join(sorted({*map(part_name, unused)})) or 'nothing'}\n"
-        f"  as they started: {', '.join(reasons) or 'nothing'}"
+        f"  as they started: {', '.join(initial) or 'nothing'}"
     )
 
 

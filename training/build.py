@@ -3,9 +3,8 @@
 B blocks, T slots.
 """
 
-import contextlib
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -20,13 +19,9 @@ from datasets.augmentation import Augmentation
 from datasets.letterbox import Letterbox
 from models import build_model
 from models.backbone import freeze_first_stage
-from models.config import ModelConfig
 from models.criterion import Criterion
 from models.dds import DDS
-from models.frames import Frames
-from models.gap import frame_gaps
-from models.temporal.layers import walk_orders
-from training import memory, sync
+from models.frames import Frames, frame_gaps, walk_orders
 from training.ablations import Ablation
 from training.config import TrainConfig, TrainJob
 from training.data import Data
@@ -112,22 +107,29 @@ class Training:
             self.average.module.load_state_dict(state["model"])
 
     def synchronise(self) -> None:
-        """Let ranks with weights of their own agree after a step."""
+        """Let ranks with weights of their own agree after a step, and update the average."""
         if self.has_own_weights:
+            from training.sync import synchronise  # rarely needed
+
             assert self.loader is not None
             step, steps, cfg = self.loader.step, self.loader.account.steps, self.cfg
-            sync.synchronise(cfg.sync, self.model, step, steps, cfg.sync_every)
+            synchronise(cfg.sync, self.model, step, steps, cfg.sync_every)
+        if self.average:
+            self.average.update_parameters(self.model)
 
     def mean_over_ranks(self) -> AbstractContextManager[None]:
         """Give all weights their mean over ranks within this context; all ranks enter it."""
-        modules = [module for module in (self.model, self.average) if module is not None]
-        return sync.mean_weights(modules) if self.has_own_weights else contextlib.nullcontext()
+        if not self.has_own_weights:
+            return nullcontext()
+        from training.sync import mean_weights
+
+        return mean_weights([module for module in (self.model, self.average) if module])
 
     def accumulating(self) -> AbstractContextManager[None]:
         """Accumulate gradients within this context, without synchronising them."""
         if isinstance(self.parallel, DistributedDataParallel):
             return self.parallel.no_sync()
-        return contextlib.nullcontext()
+        return nullcontext()
 
 
 def choose_kernels(amp: str, deterministic: bool, one_shape: bool) -> None:
@@ -139,15 +141,6 @@ def choose_kernels(amp: str, deterministic: bool, one_shape: bool) -> None:
     torch.backends.cudnn.benchmark = one_shape and not deterministic
     tf32 = amp != "off" and not deterministic
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
-
-
-def build_network(cfg: ModelConfig, device: torch.device) -> DDS:
-    """Build the model of a config on a device."""
-    model = build_model(cfg).to(device)
-    model.backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    if cfg.weights:
-        freeze_first_stage(model.backbone)
-    return model
 
 
 def open_training(
@@ -162,10 +155,15 @@ def open_training(
     if cfg.model.recompute == "auto":
         recomputed = saved.get("recomputed")
         if recomputed is None:
-            recomputed = memory.choose_recomputed(cfg, ranks, sampler)
+            from training.memory import choose_recomputed  # rarely needed
+
+            recomputed = choose_recomputed(cfg, ranks, sampler)
     torch.manual_seed(cfg.train.seed)
     with ranks.agree_on_errors():
-        model = build_network(cfg.model, ranks.device)
+        model = build_model(cfg.model).to(ranks.device)
+    model.backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    if cfg.model.weights:
+        freeze_first_stage(model.backbone)
     if recomputed is not None:
         model.recomputed = recomputed
     model.exchange = cfg.train.exchange == "frames" and ranks.world_size > 1

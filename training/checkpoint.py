@@ -24,7 +24,6 @@ from training.build import Training
 from training.config import TrainJob
 from training.folder import LAST, PREVIOUS, checkpoint_file, differences
 from training.stopping import AgreedError
-from training.sync import own_state
 
 
 @dataclass
@@ -96,8 +95,14 @@ def restore(
                 f"{training.cfg.epochs}; raise it, or give another checkpoint"
             )
         training.load_state_dict(saved)
-        if saved["rank_states"] and training.cfg.sync != "allreduce":
-            training.load_state_dict(own_state(saved["rank_states"], ranks.rank, ranks.world_size))
+        if (states := saved["rank_states"]) and training.cfg.sync != "allreduce":
+            if len(states) != ranks.world_size:
+                raise InputError(
+                    f"{path} holds {len(states)} ranks, each with weights of its own, and here are "
+                    f"{ranks.world_size}; go on with {len(states)}, or start anew with "
+                    "run.resume=never"
+                )
+            training.load_state_dict(states[ranks.rank])
         progress = Progress(**saved["progress"])
         blocks_per_step = saved["loader"]["plan"]["blocks per step"]
         progress.step_size_changes += blocks_per_step != loader.sampler.blocks_per_step

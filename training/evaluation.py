@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -22,7 +22,6 @@ from datasets.annotations.read import trained_pairs
 from datasets.annotations.targets import FrameTargets
 from datasets.letterbox import Letterbox
 from datasets.scoring.prediction import FramePrediction
-from datasets.scoring.predictions_file import Record, join_parts, write_part
 from datasets.scoring.recall import RecallMeter
 from datasets.scoring.tables import relation_rows, write_relations
 from datasets.synthetic.yardsticks import Yardsticks
@@ -34,6 +33,9 @@ from training.data import Split
 from training.folder import LAST
 from training.ranks import Ranks, autocast, use_gpu
 from training.stopping import detach_worker
+
+if TYPE_CHECKING:
+    from datasets.scoring.predictions_file import Record
 
 
 def check_outputs(cfg: EvalJob, checkpoints: int) -> None:
@@ -56,7 +58,7 @@ def evaluate_checkpoint(
     checkpoint: dict[str, Any],
     split: Split,
     ranks: Ranks,
-    record: Record,
+    record: "Record",
 ) -> tuple[dict[str, float], list[dict[str, Any]]]:
     """Return the figures of a checkpoint and its `relation_rows`; write its predictions if asked.
 
@@ -121,11 +123,13 @@ def recall_figures(
 @contextmanager
 def predictions_in(
     path: Path | str | None, ranks: Ranks, metadata: dict[str, Any]
-) -> Iterator[list[Record]]:
+) -> Iterator[list["Record"]]:
     """Give `measure` the records that write all predictions to `path`; none without a path."""
     if not path:
         yield []
         return
+    from datasets.scoring.predictions_file import join_parts, write_part
+
     with write_part(path, ranks.rank) as write:
         yield [write]
     ranks.barrier()  # every part is complete
@@ -147,7 +151,7 @@ def measure(
     timeout: float = TIMEOUT,
     iou: str = "inclusive",
     ablation: Callable[[Batch], Batch] = lambda batch: batch,
-    records: Sequence[Record] = (),
+    records: Sequence["Record"] = (),
 ) -> RecallMeter:
     """Score all frames of `source`; return the meter, equal on every rank.
 

@@ -1,5 +1,6 @@
 """Cost and losses of epochs, as flat figures for logs and results."""
 
+import hashlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,7 +8,9 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any, Self
 
+import numpy as np
 import torch
+from numpy.typing import ArrayLike
 
 from bload import BlockLoader, Cost
 from bload.schedule.schedule import Schedule
@@ -15,7 +18,6 @@ from training.build import Training
 from training.checkpoint import Progress
 from training.config import TrainJob
 from training.memory import peak_memory_mib
-from training.paper import lengths_digest
 from training.ranks import Ranks
 
 COUNTS = ("blocks", "steps", "padding", "filler", "deleted", "frames", "processed")
@@ -110,6 +112,12 @@ def summarise(epochs: list[dict[str, Any]]) -> dict[str, float]:
         "peak_memory_mib": max(columns["peak_memory_mib"]),
         "loss": columns["loss"][-1],
     }
+
+
+def lengths_digest(lengths: ArrayLike) -> str:
+    """Return a digest of lengths in any order."""
+    sizes = np.sort(np.asarray(lengths)).astype("<i8")
+    return hashlib.sha256(sizes.tobytes()).hexdigest()[:16]
 
 
 def run_summary(

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from models.weights import load_weights, noise_warning
+from models.config import NAMED_WEIGHTS
 from training.build import open_training
 from training.checkpoint import Progress, open_checkpoint, restore
 from training.config import RESUMING, TrainJob
@@ -75,10 +75,15 @@ def begin_or_resume(
     if saved is None or path is None:
         progress = Progress()
         if cfg.model.weights:
+            from models.weights import load_weights
+
             with ranks.agree_on_errors():
-                remarks.append(str(load_weights(training.model, cfg.model.weights)))
-        else:
-            remarks.append(noise_warning(cfg.model.backbone, cfg.train.backbone_lr))
+                remarks.append(load_weights(training.model, cfg.model.weights))
+        elif cfg.model.backbone in NAMED_WEIGHTS:  # frozen norms, and rates that only fine-tune
+            remarks.append(
+                f"warning: {cfg.model.backbone} starts from noise (model.weights is null): expect "
+                "it to learn little; give model.weights=detr, resnet50 or resnet18"
+            )
     else:
         progress, place = restore(saved, path, cfg, training, loader)
         remarks.append(place)

@@ -4,15 +4,12 @@ The paper's full text could not be read when this was written. What could be: it
 captions of its first figures, two public summaries and the released code.
 """
 
-import hashlib
 import math
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-from numpy.typing import ArrayLike
-
 from bload import action_genome_lengths
+from training.figures import lengths_digest
 
 MARKS = {
     "*": "quoted from memory by readers of the PDF, not readable when this was written",
@@ -61,12 +58,6 @@ def cell(loader: str, name: str) -> str:
     if name == "speed":
         value = round(figure("naive", "minutes") / value, 2)
     return f"{value:,}".removesuffix(".0") + mark
-
-
-def lengths_digest(lengths: ArrayLike) -> str:
-    """Return a digest of lengths in any order."""
-    sizes = np.sort(np.asarray(lengths)).astype("<i8")
-    return hashlib.sha256(sizes.tobytes()).hexdigest()[:16]
 
 
 def is_papers_loader(summary: Mapping[str, Any]) -> bool:

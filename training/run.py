@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from bload import Batch
 from datasets.letterbox import Letterbox
-from training.build import Inputs, Training
+from training.build import Training
 from training.checkpoint import Progress, save_checkpoint
 from training.config import TrainJob
 from training.data import Data, Split
@@ -177,9 +177,7 @@ class Run:
                 self.training.evaluated_model,
                 split.source,
                 self.ranks,
-                inputs=Inputs(
-                    Letterbox(split.source), self.ranks.device, self.cfg.model.time == "gap"
-                ),
+                inputs=replace(self.training.inputs, letterbox=Letterbox(split.source), bptt=None),
                 batch_slots=2 * train.batch_slots,  # no activations are kept
                 amp=train.amp,
                 workers=train.workers,

@@ -4,17 +4,16 @@ Row states, under ``loader.long=carry``, are the network's state after each batc
 and tuples of tensors ``(B, ...)`` and None. B rows of a batch.
 """
 
-import contextlib
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_map_only
+from torch.utils._pytree import tree_map, tree_map_only
 
 from bload import Batch, BlockLoader, InputError
 from datasets.annotations.frame_names import video_of
@@ -65,7 +64,7 @@ def train_step(
     Raises:
         InputError: losses or gradients are not finite; weights and moments are unchanged.
     """
-    cfg, ranks, device = training.cfg, training.ranks, training.inputs.device
+    cfg, ranks = training.cfg, training.ranks
     seed_step(cfg.seed, position, ranks.rank)
     rate = training.rate_schedule(position.epochs_done)
     set_rates(training.optimiser, rate)
@@ -73,13 +72,12 @@ def train_step(
     batches = [training.ablation(batch) for batch in batches]
     objects = [len(frame.object_classes_M) for batch in batches for frame in batch.targets]
     divisors = ranks.sum(loss_divisors(objects, training.model.queries))
-    sums: dict[str, torch.Tensor] = {}
-    states = []
+    sums, states = dict[str, Tensor](), []
     for batch, state in zip(batches, row_states or [None] * len(batches), strict=True):
-        with contextlib.nullcontext() if batch.ends_step else training.accumulating():
+        with nullcontext() if batch.ends_step else training.accumulating():
             frames, device_batch = training.inputs(batch, position.epoch)
-            targets = to_tensors(device_batch.targets, device)
-            with autocast(cfg.amp, device):
+            targets = to_tensors(device_batch.targets, ranks.device)
+            with autocast(cfg.amp, ranks.device):
                 outputs = training.parallel(frames, state)
             losses = training.criterion(outputs, targets, batch.valid_BT, divisors)
             # DDP divides the sum of gradients by the number of ranks; this undoes it. Ranks that
@@ -87,19 +85,12 @@ def train_step(
             (losses["loss"] * ranks.world_size).backward()
         sums = {name: sums.get(name, 0) + loss.detach() for name, loss in losses.items()}
         states.append(outputs.state)
-    gradient_norm = nn.utils.clip_grad_norm_(training.model.parameters(), cfg.clip_norm)
-    norm, *values = torch.stack([gradient_norm, *sums.values()]).tolist()  # synchronises
+    norm = nn.utils.clip_grad_norm_(training.model.parameters(), cfg.clip_norm)
+    norm, *values = torch.stack([norm, *sums.values()]).tolist()  # synchronises
     if not math.isfinite(norm):
-        raise InputError(
-            f"the gradient is {norm} in epoch {position.epoch + 1}, step "
-            f"{position.step_index + 1}: rank {ranks.rank}'s loss is {values[0]} in "
-            f"{name_videos(batches)}; lower train.lr ({cfg.lr}) or set train.amp=off; the last "
-            "good checkpoint is in the run's folder"
-        )
+        raise diverged(norm, values[0], batches, position, training)
     training.optimiser.step()
     training.synchronise()
-    if training.average:
-        training.average.update_parameters(training.model)
     figures = StepFigures(dict(zip(sums, values, strict=True)), norm, rate * cfg.lr)
     return figures, None if row_states is None else states
 
@@ -110,12 +101,19 @@ def seed_step(seed: int, position: Position, rank: int) -> None:
     torch.manual_seed(int(np.random.SeedSequence(entropy).generate_state(1)[0]))
 
 
-def name_videos(batches: Sequence[Batch], most: int = 8) -> str:
-    """Name the videos of a step on this rank, for an error message."""
+def diverged(
+    norm: float, loss: float, batches: Sequence[Batch], position: Position, training: Training
+) -> InputError:
+    """Return the error of a step whose gradient is not finite, which names some of its videos."""
     targets = [target for batch in batches for target in batch.targets]
     names = list(dict.fromkeys(video_of(target.name) for target in targets))
-    suffix = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"videos {', '.join(names[:most])}{suffix}" if names else "no video"
+    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+    return InputError(
+        f"the gradient is {norm} in epoch {position.epoch + 1}, step {position.step_index + 1}: "
+        f"rank {training.ranks.rank}'s loss is {loss} in videos {', '.join(names[:8])}{more}; "
+        f"lower train.lr ({training.cfg.lr}) or set train.amp=off; the last good checkpoint is in "
+        "the run's folder"
+    )
 
 
 def pack_row_states(tree: Any) -> Any:
@@ -146,22 +144,12 @@ def open_row_states(
     states = [state for rank_states in saved for state in rank_states or ()]
     if not states:
         return []
+    all_states = tree_map(lambda *rows: None if rows[0] is None else torch.cat(rows), *states)
     sampler, rows_R = loader.sampler, loader.sampler.blocks_per_step // len(saved)
     own_rows = torch.arange(sampler.rank, sampler.blocks_per_step, sampler.world_size)
     index = own_rows % len(saved) * rows_R + own_rows // len(saved)
-    all_states = _concatenate_rows(states)
-    return [
-        tree_map_only(Tensor, partial(_select_rows, part, device), all_states)
-        for part in index.split(sampler.blocks_per_batch)
-    ]
 
+    def select(part: Tensor) -> Any:
+        return tree_map_only(Tensor, lambda rows: rows[part].to(device), all_states)
 
-def _select_rows(index: Tensor, device: torch.device, values: Tensor) -> Tensor:
-    return values[index].to(device)
-
-
-def _concatenate_rows(trees: Sequence[Any]) -> Any:
-    """Join trees of tensors along their rows."""
-    if isinstance(trees[0], list):
-        return [_concatenate_rows(parts) for parts in zip(*trees, strict=True)]
-    return None if trees[0] is None else torch.cat([*trees])
+    return [select(part) for part in index.split(sampler.blocks_per_batch)]

@@ -6,13 +6,15 @@ The paper's figure stands in brackets beside those of runs on videos of Action G
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tabulate import tabulate
 
 from datasets.files import write_whole
 from training import paper
-from training.jobs import Job
+
+if TYPE_CHECKING:
+    from training.jobs import Job
 
 FIGURES = {
     "padding": ("padded slots per epoch", 0, "padding"),
@@ -24,7 +26,7 @@ FIGURES = {
 """Name of a figure -> its heading, its digits, and its key in a run's summary."""
 
 
-def name_rows(jobs: Sequence[Job]) -> list[str]:
+def name_rows(jobs: Sequence["Job"]) -> list[str]:
     """Name jobs by what differs between them, but for the seed; a loader by its name alone."""
     lines = [[o for o in job.overrides.split() if "train.seed=" not in o] for job in jobs]
     common = set.intersection(*map(set, lines))
@@ -32,7 +34,7 @@ def name_rows(jobs: Sequence[Job]) -> list[str]:
     return [name.removeprefix("loader=") or "all" for name in names]
 
 
-def tabulate_jobs(jobs: Sequence[Job]) -> list[dict[str, Any]]:
+def tabulate_jobs(jobs: Sequence["Job"]) -> list[dict[str, Any]]:
     """Return figures of the jobs that did not fail: a row per name, means over seeds.
 
     Keys: ``run``, ``runs`` and those of `FIGURES`; with ``paper_`` before them the paper's figures,
@@ -77,7 +79,7 @@ def format_table(rows: Sequence[Mapping[str, Any]]) -> str:
     return "\n\n".join([text, *notes])
 
 
-def close_sweep(jobs: Sequence[Job]) -> str:
+def close_sweep(jobs: Sequence["Job"]) -> str:
     """Write table.md and table.csv beside the runs; return the table, and what failed.
 
     Without a finished run nothing is written.

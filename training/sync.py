@@ -23,15 +23,10 @@ keeps its own AdamW moments. Ranks still sum a few counts in each step and so wa
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-
-from bload.errors import InputError
-
-State = dict[str, Any]
 
 
 def average(own_P: Tensor) -> Tensor:
@@ -92,13 +87,3 @@ def mix_parameters(modules: Sequence[nn.Module], mix: Callable[[Tensor], Tensor]
     for parameter, part in zip(parameters, parts, strict=True):
         parameter.copy_(part.view_as(parameter))
     return own_P
-
-
-def own_state(states: Sequence[State], rank: int, ranks: int) -> State:
-    """Return a rank's own of the states of all; raises `InputError` on another number of ranks."""
-    if len(states) != ranks:
-        raise InputError(
-            f"the checkpoint holds {len(states)} ranks, each with weights of its own, and here are "
-            f"{ranks}; go on with {len(states)}, or start anew with run.resume=never"
-        )
-    return states[rank]

@@ -22,8 +22,7 @@ from tqdm import tqdm
 
 from datasets.annotations.targets import FrameTargets, Video
 from datasets.files import lock_folder, reading, write_whole
-from datasets.frames.files import FrameFiles
-from datasets.frames.sizes import fit
+from datasets.frames.files import FrameFiles, fit
 
 
 class FrameCache:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from bload.batch.walk import walk
 from bload.batch.walk_order import WalkOrder
 from models.attention import Attention, join_heads, split_heads
-from models.slots import ComputedSlots
+from models.frames import ComputedSlots
 from models.temporal.layers import MemorylessLayer, gate_bias, no_autocast
 from models.transformer import LayerSizes
 

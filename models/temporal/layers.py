@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
 from bload.batch.walk_order import WalkOrder
-from models.slots import ComputedSlots
+from models.frames import ComputedSlots, walk_orders
 from models.transformer import EncoderLayer, LayerSizes, Sublayer
 
 LONGEST_MEMORY = 94
@@ -69,14 +69,6 @@ class TemporalStack(nn.Module):
             outputs.append(self.norm(torch.stack(outputs_L)))
             first += order.slots
         return outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=2), state
-
-
-def walk_orders(start_BT: Tensor, slots: int | None) -> list[WalkOrder]:
-    """Return the orders, on the host, of chunks of so many slots or of all slots at once.
-
-    Gradients stay within a chunk. Starts that are on a device synchronise with it once.
-    """
-    return [WalkOrder.of(chunk) for chunk in start_BT.cpu().split(slots or start_BT.shape[1], 1)]
 
 
 def no_autocast(device: torch.device) -> torch.autocast:

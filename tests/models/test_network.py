@@ -6,10 +6,9 @@ from torch import nn
 
 from models.criterion import Criterion, loss_divisors
 from models.dds import DDS
-from models.frames import Frames
+from models.frames import Frames, walk_orders
 from models.targets import to_tensors
 from models.temporal import TEMPORAL_PARTS
-from models.temporal.layers import walk_orders
 from tests.models.conftest import annotate, difference, gradients, tensors, tiny
 
 

@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from models.frames import Frames
+from models.frames import Frames, walk_orders
 from models.temporal import TEMPORAL_PARTS
-from models.temporal.layers import walk_orders
 from tests.models.conftest import gradients, loss_of, random_frames, tiny
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-import models.recompute
+import models.dds
 from bload.errors import InputError
 from models.config import recomputed_share
 from models.frames import Frames
@@ -17,7 +17,7 @@ FRAMES = 7
 @pytest.fixture(autouse=True)
 def chunks_of_three(monkeypatch):
     """So that seven frames make two full chunks and a rest."""
-    monkeypatch.setattr(models.recompute, "CHUNK", 3)
+    monkeypatch.setattr(models.dds, "CHUNK", 3)
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_random_numbers_and_roundings_are_drawn_again(frames, monkeypatch, dropo
     model = tiny(dropout=dropout)
     model = model.float() if half else model
     again = loss_and_gradients(model, frames, share, half)
-    monkeypatch.setattr(models.recompute, "checkpoint", lambda encode, *chunk, **_: encode(*chunk))
+    monkeypatch.setattr(models.dds, "checkpoint", lambda encode, *chunk, **_: encode(*chunk))
     kept = loss_and_gradients(model, frames, share, half)
     assert kept[1].abs().max() > 0.01
     torch.testing.assert_close(again, kept, rtol=1e-12, atol=1e-6 if half else 1e-12)

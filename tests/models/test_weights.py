@@ -97,7 +97,7 @@ def test_a_network_of_frames_starts_one_with_a_memory(tmp_path):
         there = frames.state_dict().get(name)
         fits = there is not None and there.shape == tensor.shape
         assert torch.equal(tensor, there if fits else before[name]), name
-    assert "object_branch.query_embed (object_branch.query_embed.weight is (5, 16), in" in report
+    assert "as they started: object_branch.query_embed, " in report
 
 
 @torch.no_grad()
@@ -114,7 +114,7 @@ def test_published_shapes_fit_the_full_model():
         assert part in report[1]
     assert report[2] == "  not used: class_embed"
     parts = ("object_branch.temporal", "relation_branch.temporal", "object_class", "relation")
-    assert [words.split(" (")[0] for words in report[3].split(": ")[1].split("), ")] == [*parts]
+    assert report[3].split(": ")[1].split(", ") == [*parts]
     assert "backbone (265)\n" in fill(model, resnet.state_dict(), "resnet50")
 
 
@@ -135,8 +135,7 @@ def test_the_first_layers_and_queries_that_both_sides_have_are_loaded(detr, detr
             assert torch.equal(after[name], before[name])
     assert torch.equal(after[query][:7], queries)
     assert torch.equal(after[query][7:], before[query][7:])
-    assert "encoder.layers.0.feedforward.linear1.weight is (32, 16), in the file (24, 16)" in report
-    assert "encoder.layers.2 (the file has no transformer.encoder.layers.2." in report
+    assert "as they started: encoder.layers.0, encoder.layers.2, " in report
 
 
 @pytest.mark.parametrize("feature", ["norm_first", "anchored"])

@@ -6,8 +6,7 @@ import torch
 from bload import BlockLoader
 from datasets.build import build_source
 from models import build_model
-from models.frames import Frames
-from models.gap import frame_gaps
+from models.frames import Frames, frame_gaps
 from models.temporal import TEMPORAL_PARTS
 from tests.training.jobs import one_rank
 from training.build import open_training

@@ -11,9 +11,9 @@ import torch
 
 from bload import InputError
 from models.criterion import Criterion, loss_divisors
+from models.frames import walk_orders
 from models.targets import to_tensors
 from models.temporal import TEMPORAL_PARTS
-from models.temporal.layers import walk_orders
 from tests.models.conftest import annotate, random_frames, tensors, tiny
 from training.build import in_parallel
 

@@ -9,8 +9,8 @@ from hydra.core.hydra_config import HydraConfig
 
 from bload import BlockSampler, action_genome_lengths
 from training.compose import CONFIGS, register
+from training.figures import lengths_digest
 from training.jobs import Job, announce
-from training.paper import lengths_digest
 from training.printing import opening_text
 from training.ranks import Ranks
 from training.sweep_table import close_sweep

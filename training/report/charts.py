@@ -12,8 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter
 
-from bload.show.draw import INK
-
+INK = "#2b2f36"
 WIDTH = 5.7
 """Width in inches of 72 pixels."""
 STYLE = Path(__file__).parent / "charts.mplstyle"

@@ -1,7 +1,7 @@
 from fractions import Fraction
 from itertools import product
 
-from datasets.frames.sizes import fit
+from datasets.frames.files import fit
 
 SIDES = (1, 2, 5, 64, 270, 480)
 
