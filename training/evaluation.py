@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from tqdm import tqdm
 
-from bload import Batch, BlockLoader, InputError
+from bload import BlockLoader, InputError
 from bload.packing.packers import natural_t_max
 from datasets.action_genome import VideoSource
 from datasets.annotations.read import trained_pairs
@@ -23,14 +23,13 @@ from datasets.annotations.targets import FrameTargets
 from datasets.letterbox import Letterbox
 from datasets.scoring.prediction import FramePrediction
 from datasets.scoring.recall import RecallMeter
-from datasets.scoring.tables import relation_rows, write_relations
+from datasets.scoring.tables import relation_rows
 from datasets.synthetic.yardsticks import Yardsticks
 from models.predict import predict
 from training.ablations import Ablation
 from training.build import Inputs
 from training.config import TIMEOUT, EvalJob
 from training.data import Split
-from training.folder import LAST
 from training.ranks import Ranks, autocast, use_gpu
 from training.stopping import detach_worker
 
@@ -63,68 +62,37 @@ def evaluate_checkpoint(
     """Return the figures of a checkpoint and its `relation_rows`; write its predictions if asked.
 
     Args:
-        record: as those of `measure`.
+        record: as those of `evaluate`.
     """
-    started_at = time.perf_counter()
-    config, (source, yardsticks) = checkpoint["config"], split
+    config, source, meter = checkpoint["config"], split.source, RecallMeter(cfg.iou)
     starts, small_boxes = cfg.starts or config["train"]["starts"], config["dataset"]["small_boxes"]
     metadata = {"checkpoint": str(path), "split": source.split, "root": str(source.root)}
     metadata |= {"small_boxes": small_boxes, "validation": config["dataset"]["validation"]}
     with predictions_in(cfg.predictions, ranks, metadata | {"starts": starts}) as records:
-        meter = measure(
+        figures = evaluate(
             model,
             source,
             ranks,
-            inputs=Inputs(Letterbox(source), ranks.device, config["model"]["time"] == "gap"),
+            meter=meter,
+            yardsticks=split.yardsticks,
+            has_gaps=config["model"]["time"] == "gap",
             batch_slots=cfg.batch_slots,
             amp=cfg.amp,
             workers=cfg.workers,
             timeout=cfg.timeout,
-            iou=cfg.iou,
             ablation=Ablation(starts, seed=config["train"]["seed"]),
             records=[record, *records],
         )
-    figures = recall_figures(meter, time.perf_counter() - started_at, yardsticks)
     figures |= meter.unseen_summary(trained_pairs(source.root, small_boxes))
     rows = relation_rows(meter, str(path)) if cfg.relations else []
     return {"epoch": checkpoint["epoch"], **figures}, rows
-
-
-def evaluate(
-    model: nn.Module,
-    source: VideoSource,
-    ranks: Ranks,
-    *,
-    yardsticks: Yardsticks | None = None,
-    relations: Path | None = None,
-    **options: Any,
-) -> dict[str, float]:
-    """Return the recall of `model` on all frames of `source`, in 0..1, equal on every rank.
-
-    Args:
-        relations: file for the rows of `relation_rows`; not written if None.
-        options: for `measure`.
-    """
-    started_at = time.perf_counter()
-    meter = measure(model, source, ranks, **options)
-    if relations and ranks.is_first:
-        write_relations(relations, relation_rows(meter, LAST))
-    return recall_figures(meter, time.perf_counter() - started_at, yardsticks)
-
-
-def recall_figures(
-    meter: RecallMeter, seconds: float, yardsticks: Yardsticks | None = None
-) -> dict[str, float]:
-    """Return the meter's summary, the recall of observers, the time and the speed."""
-    figures = meter.summary() | (yardsticks.recall(meter) if yardsticks else {})
-    return figures | {"seconds": seconds, "frames_per_second": figures["frames"] / seconds}
 
 
 @contextmanager
 def predictions_in(
     path: Path | str | None, ranks: Ranks, metadata: dict[str, Any]
 ) -> Iterator[list["Record"]]:
-    """Give `measure` the records that write all predictions to `path`; none without a path."""
+    """Give `evaluate` the records that write all predictions to `path`; none without a path."""
     if not path:
         yield []
         return
@@ -139,27 +107,35 @@ def predictions_in(
 
 
 @torch.no_grad()
-def measure(
+def evaluate(
     model: nn.Module,
     source: VideoSource,
     ranks: Ranks,
     *,
-    inputs: Inputs | None = None,
+    meter: RecallMeter | None = None,
+    yardsticks: Yardsticks | None = None,
+    has_gaps: bool = False,
     batch_slots: int,
     amp: str = "auto",
     workers: int = 0,
     timeout: float = TIMEOUT,
-    iou: str = "inclusive",
-    ablation: Callable[[Batch], Batch] = lambda batch: batch,
+    ablation: Ablation = Ablation(),  # noqa: B008
     records: Sequence["Record"] = (),
-) -> RecallMeter:
-    """Score all frames of `source`; return the meter, equal on every rank.
+) -> dict[str, float]:
+    """Return the recall of `model` on all frames of `source`, in 0..1, equal on every rank.
 
-    `ablation` is applied to every batch. Each of `records` is called with this rank's targets and
-    predictions, batch by batch. A thread ranks and records one batch while the model computes the
-    next.
+    A thread ranks and records one batch while the model computes the next.
+
+    Args:
+        meter: an empty one, which then holds the counts of all ranks.
+        yardsticks: give the recall of observers beside it.
+        has_gaps: as for `Inputs`.
+        ablation: applied to every batch.
+        records: called with this rank's targets and predictions, batch by batch.
     """
-    inputs = inputs or Inputs(Letterbox(source), ranks.device)
+    started_at = time.perf_counter()
+    meter = meter or RecallMeter()
+    inputs = Inputs(Letterbox(source), ranks.device, has_gaps)
     precision = autocast(amp, ranks.device)
     loader = BlockLoader(
         source,
@@ -172,7 +148,7 @@ def measure(
         worker_init_fn=detach_worker,
         pin_memory=ranks.device.type == "cuda",
     )
-    meter = RecallMeter(iou)
+    own_meter = RecallMeter(meter.convention)
     was_training = model.training
     model.eval()
 
@@ -180,7 +156,7 @@ def measure(
         targets: Sequence[FrameTargets], finish_prediction: Callable[[], list[FramePrediction]]
     ) -> None:
         predictions = finish_prediction()
-        meter.update(predictions, targets)
+        own_meter.update(predictions, targets)
         for record in records:
             record(targets, predictions)
 
@@ -203,4 +179,7 @@ def measure(
         if pending:
             pending.result()
     model.train(was_training)
-    return RecallMeter(iou).merge(ranks.gather(meter.state()))
+    meter.merge(ranks.gather(own_meter.state()))
+    figures = meter.summary() | (yardsticks.recall(meter) if yardsticks else {})
+    seconds = time.perf_counter() - started_at
+    return figures | {"seconds": seconds, "frames_per_second": figures["frames"] / seconds}

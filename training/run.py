@@ -13,7 +13,8 @@ from typing import Any
 from tqdm import tqdm
 
 from bload import Batch
-from datasets.letterbox import Letterbox
+from datasets.scoring.recall import RecallMeter
+from datasets.scoring.tables import relation_rows, write_relations
 from training.build import Training
 from training.checkpoint import Progress, save_checkpoint
 from training.config import TrainJob
@@ -171,18 +172,18 @@ class Run:
 
     def evaluate(self, split: Split, **options: Any) -> dict[str, float]:
         """Evaluate the current weights, or their average; `options` as in `evaluate`."""
-        train = self.cfg.train
+        train = self.training.cfg
         with self.training.mean_over_ranks():
             return evaluate(
                 self.training.evaluated_model,
                 split.source,
                 self.ranks,
-                inputs=replace(self.training.inputs, letterbox=Letterbox(split.source), bptt=None),
+                yardsticks=split.yardsticks,
+                has_gaps=self.cfg.model.time == "gap",
                 batch_slots=2 * train.batch_slots,  # no activations are kept
                 amp=train.amp,
                 workers=train.workers,
                 timeout=train.timeout,
-                yardsticks=split.yardsticks,
                 ablation=replace(self.training.ablation, padding="masked"),
                 **options,
             )
@@ -208,14 +209,15 @@ class Run:
         source = self.data.final.source
         if self.ranks.is_first:
             print(f"evaluating {len(source.lengths):,} videos of split {source.split}", flush=True)
-        album, relations = Album(source, 1), self.folder.relations
-        recall = self.evaluate(self.data.final, relations=relations, records=[album.keep])
+        album, meter = Album(source, 1), RecallMeter()
+        recall = self.evaluate(self.data.final, meter=meter, records=[album.keep])
         summary = run_summary(
             self.cfg, self.folder.path, self.training, self.data.loader, self.progress
         )
         summary |= {"split": source.split}
         summary |= {key if "/" in key else f"eval_{key}": value for key, value in recall.items()}
         if self.ranks.is_first:
+            write_relations(self.folder.relations, relation_rows(meter, self.folder.last.name))
             self.tracker.log("summary", self.epochs, 0, summary)
             self.folder.write_json(self.folder.summary, summary)
         page.write_or_warn(self.folder, self.ranks, album)

@@ -11,8 +11,8 @@ from datasets.scoring.predictions_file import read_metadata, read_predictions
 from datasets.scoring.ranking import KS
 from tests.installation import run
 from tests.training.jobs import REPOSITORY, evaluate, one_rank
-from tests.training.test_evaluate import NOT_EQUAL, seer_and_source
-from training.evaluation import measure, predictions_in
+from tests.training.test_evaluate import NOT_EQUAL, recall, seer_and_source
+from training.evaluation import predictions_in
 
 WITHOUT_TORCH = (
     "import sys; sys.modules['torch'] = None; "
@@ -25,7 +25,7 @@ def write(ranks, config, path):
     seer, source = seer_and_source(config)
     metadata = {"root": str(source.root), "split": "test", "small_boxes": "keep"}
     with predictions_in(path, ranks, metadata) as records:
-        return measure(seer, source, ranks, batch_slots=64, records=records).summary()
+        return recall(seer, source, ranks, records=records)
 
 
 @pytest.fixture(scope="module")
