@@ -67,6 +67,17 @@ class ComputedSlots:
 
 
 @dataclass(frozen=True, slots=True)
+class Chunk:
+    """Neighbouring slots of all blocks, through which gradients go back."""
+
+    start_BT: Tensor
+    slots: ComputedSlots
+    """Those that need outputs; outputs in other slots are ignored."""
+    order: WalkOrder
+    """The `bload.walk` order of `start_BT`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Frames:
     """Frames of a batch, and what the network has to know of each.
 

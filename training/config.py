@@ -18,7 +18,7 @@ from typing import Any, ClassVar, get_args, get_type_hints
 
 from bload.errors import InputError
 from bload.packing.cost import Cost
-from bload.packing.packers import find_packer, make_plan
+from bload.packing.packers import find_packer
 from bload.schedule.balance import BALANCES
 from datasets.config import DatasetConfig
 from datasets.config_fields import Checked, choice, key, number
@@ -67,32 +67,18 @@ class LoaderConfig(Checked):
     def __post_init__(self) -> None:
         super().__post_init__()
         try:
-            self._cost()
+            self.options["cost"]
         except TypeError as error:
             raise InputError(
                 f"loader.cost is {self.cost!r}; give slots, or a list of 1 to {len(fields(Cost))} "
                 "numbers from 0 on"
             ) from error
-        self._check_packer_options()
-
-    def _cost(self) -> Cost:
-        return Cost() if self.cost == "slots" else Cost(*self.cost)
-
-    def _check_packer_options(self) -> None:
-        """Let the packer check its options on one sequence of one frame."""
-        names = [name for name in find_packer(self.name).options if hasattr(self, name)]
-        try:
-            make_plan([1], self.name, 1, **{name: getattr(self, name) for name in names})
-        except InputError as error:
-            if str(error).split()[0] in names:  # else it is about the sequence
-                raise InputError(f"loader.{error}") from None
 
     @property
     def options(self) -> dict[str, Any]:
         """Options of `bload.BlockLoader`: all keys but the name."""
         values = {key: value for key, value in asdict(self).items() if key != "name"}
-        values["cost"] = self._cost()
-        return values
+        return values | {"cost": Cost() if self.cost == "slots" else Cost(*self.cost)}
 
     def __reduce__(self):  # the class is made from a packer, so pickle would not find it
         return _unpickled, (asdict(self),)
@@ -105,20 +91,13 @@ def _unpickled(values: dict[str, Any]) -> LoaderConfig:
 @cache
 def loader_schema(packer: str) -> type[LoaderConfig]:
     """Return the config class of a loader: `LoaderConfig` and the options of its packer."""
-    hints = get_type_hints(find_packer(packer).pack)
-    choices = {
-        name: ", ".join(option for option in get_args(kind) if isinstance(option, str))
-        for name, kind in hints.items()
-    }
-    options = [
-        (
-            name,
-            Any if default is None else type(default),
-            key(f"{packer}: {choices.get(name) or 'a number'}", default),
-        )
-        for name, default in find_packer(packer).options.items()
-        if name != "batch_slots"  # in train
-    ]
+    hints, options = get_type_hints(find_packer(packer).pack), []
+    for name, default in find_packer(packer).options.items():
+        if name == "batch_slots":  # in train
+            continue
+        names = [value for value in get_args(hints[name]) if isinstance(value, str)]
+        declared = choice(names, packer, default) if names else key(f"{packer}: a number", default)
+        options.append((name, Any if default is None else type(default), declared))
     return make_dataclass(f"{packer}_config", options, bases=(LoaderConfig,))
 
 
@@ -178,11 +157,7 @@ class TrainConfig(Checked):
     )
     sync_every: int = number(1, MAX_COUNT, "sync=local: steps between averages", 8)
     checkpoint_minutes: float = number(
-        0,
-        None,
-        "minutes between checkpoints in an epoch; 0: after every step",
-        10.0,
-        defining=False,
+        0, None, "minutes between checkpoints in an epoch; 0: every step", 10.0, defining=False
     )
     log_every: int = number(
         1, MAX_COUNT, "steps between lines in metrics.jsonl", 20, defining=False
@@ -231,9 +206,7 @@ class RunConfig:
     root: str = key("folder that holds the folders of runs", "runs")
     name: str | None = key("null: from the config, so that equal configs are one run", None)
     resume: str = key(
-        "auto: if it has begun; elastic: on another number of ranks too; never: start anew; or a "
-        "checkpoint",
-        "auto",
+        "auto: go on; elastic: on other ranks too; never: start anew; or a checkpoint", "auto"
     )
 
     def __post_init__(self) -> None:

@@ -134,7 +134,7 @@ def evaluate(
         records: called with this rank's targets and predictions, batch by batch.
     """
     started_at = time.perf_counter()
-    meter = meter or RecallMeter()
+    meter = RecallMeter() if meter is None else meter
     inputs = Inputs(Letterbox(source), ranks.device, has_gaps)
     precision = autocast(amp, ranks.device)
     loader = BlockLoader(

@@ -107,10 +107,7 @@ def environment() -> dict[str, Any]:
         },
         "versions": {
             "python": platform.python_version(),
-            "torch": torch.__version__,
-            "torchvision": torchvision.__version__,
-            "numpy": np.__version__,
-            "bload": bload.__version__,
+            **{module.__name__: module.__version__ for module in (torch, torchvision, np, bload)},
         },
         "git": commit.strip() or None,
     }
@@ -164,25 +161,22 @@ class RunFolder:
             resume: as in `RunConfig`.
 
         Raises:
-            InputError: the run here has lost its checkpoints, or would be written over.
+            InputError: a run here would be written over, as it is another or lost its checkpoints.
         """
-        names = " and ".join(path.name for path in self._results() if path.exists())
-        found = [path for path in (self.last, self.previous) if path.exists()]
         if resume == "never":
             return []
-        if resume in RESUMING or (found and self._has_begun_by(resume)):
-            if names and not found:
-                raise InputError(
-                    f"{self.path} holds {names} of a run but neither {LAST} nor {PREVIOUS}; put "
-                    "one back, or set run.resume=never to delete what is there"
-                )
+        is_path, found = resume not in RESUMING, [*filter(Path.exists, (self.last, self.previous))]
+        if found and (not is_path or self._has_begun_by(resume)):
             return found
-        if names and checkpoint_file(resume).parent.resolve() != self.path.resolve():
+        is_here = is_path and checkpoint_file(resume).parent.resolve() == self.path.resolve()
+        names = " and ".join(path.name for path in self._results() if path.exists())
+        if names and not is_here:
             raise InputError(
-                f"{self.path} holds {names} of a run, which going on from {resume} would write "
-                "over; give a run.name of its own"
+                f"{self.path} holds {names} of a run, which this one would write over; to go on "
+                f"with it put {LAST} or {PREVIOUS} back, else give another run.name, or set "
+                "run.resume=never to delete what is there"
             )
-        return [Path(resume)]
+        return [Path(resume)] if is_path else []
 
     def is_finished(self, resume: str) -> bool:
         """Return True if a run with this `resume` has nothing left to do."""

@@ -1,11 +1,8 @@
 """Temporal parts: how the embeddings of earlier frames reach the present one.
 
-Every temporal part is called as ``part(embeddings_BTND, query_position_ND, start_BT, state,
-slots, order)`` and returns the embeddings after each of its layers, ``(L, B, T, N, D)``, and
-the state after the last slot. A new part is one class of layers, which
-`models.temporal.layers.TemporalStack` calls, and one entry in `TEMPORAL_PARTS`, which
-``model.temporal`` names; tests cover all entries. Modules that need torch are imported when a layer
-is built, so that configs can be checked without it.
+A part is one class of layers, which `models.temporal.layers.TemporalStack` calls, and one entry in
+`TEMPORAL_PARTS`, which ``model.temporal`` names; tests cover all entries. Modules that need torch
+are imported when a layer is built, so that configs can be checked without it.
 
 | name | what a query sees of the past | T slots take |
 | --- | --- | --- |

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
 from bload.batch.walk_order import WalkOrder
-from models.frames import ComputedSlots, walk_orders
+from models.frames import Chunk, ComputedSlots, walk_orders
 from models.transformer import EncoderLayer, LayerSizes, Sublayer
 
 LONGEST_MEMORY = 94
@@ -21,11 +21,9 @@ LONGEST_MEMORY = 94
 class TemporalStack(nn.Module):
     """Layers that each remember their own past, and one norm for the outputs of all of them.
 
-    A layer is called as ``layer(embeddings_BTND, query_position_ND, start_BT, state, slots,
-    order)`` and returns its outputs ``(B, T, N, D)`` and its state after the last slot. Each layer
-    does all slots before the next one begins. `slots` are those that need outputs; outputs in other
-    slots are ignored. `order` is the `bload.walk` order of `start_BT`. `sizes` are as in
-    `models.dds.DDS`.
+    A layer is called as ``layer(embeddings_BTND, query_position_ND, chunk, state)`` and returns its
+    outputs ``(B, T, N, D)`` and its state after the last slot. Each layer does all slots before the
+    next one begins. `sizes` are as in `models.dds.DDS`.
     """
 
     def __init__(
@@ -58,11 +56,12 @@ class TemporalStack(nn.Module):
         slots = slots or ComputedSlots((start_BT.shape[0], start_BT.shape[1]))
         state, outputs, first = state or [None] * len(self.layers), [], 0
         for order in orders or walk_orders(start_BT, None):
-            chunk, chunk_slots = slice(first, first + order.slots), slots.chunk(first, order.slots)
-            tokens, start = embeddings_BTND[:, chunk], start_BT[:, chunk]
+            here = slice(first, first + order.slots)
+            tokens = embeddings_BTND[:, here]
+            chunk = Chunk(start_BT[:, here], slots.chunk(first, order.slots), order)
             outputs_L, states = [], []
             for layer, old in zip(self.layers, state, strict=True):
-                tokens, new = layer(tokens, query_position_ND, start, old, chunk_slots, order)
+                tokens, new = layer(tokens, query_position_ND, chunk, old)
                 outputs_L.append(tokens)
                 states.append(new)
             state = tree_map_only(Tensor, Tensor.detach, states)
@@ -87,23 +86,17 @@ class MemorylessLayer(nn.Module):
         self.frame = EncoderLayer(**sizes)
 
     def encode_present(
-        self, embeddings_BTND: Tensor, query_position_ND: Tensor, slots: ComputedSlots
+        self, embeddings_BTND: Tensor, query_position_ND: Tensor, chunk: Chunk
     ) -> Tensor:
         """Compute embeddings of the present frames by themselves, ``(B, T, N, D)``."""
-        frames_IND = self.frame(slots.gather(embeddings_BTND), query_position_ND)
-        return slots.scatter(frames_IND[None])[0]
+        frames_IND = self.frame(chunk.slots.gather(embeddings_BTND), query_position_ND)
+        return chunk.slots.scatter(frames_IND[None])[0]
 
     def forward(
-        self,
-        embeddings_BTND: Tensor,
-        query_position_ND: Tensor,
-        start_BT: Tensor,
-        state: Any,
-        slots: ComputedSlots,
-        order: WalkOrder,
+        self, embeddings_BTND: Tensor, query_position_ND: Tensor, chunk: Chunk, state: Any
     ) -> tuple[Tensor, Any]:
         """Return outputs ``(B, T, N, D)`` and the state after the last slot (here None)."""
-        return self.encode_present(embeddings_BTND, query_position_ND, slots), None
+        return self.encode_present(embeddings_BTND, query_position_ND, chunk), None
 
 
 class MemoryLayer(MemorylessLayer):
@@ -123,17 +116,11 @@ class MemoryLayer(MemorylessLayer):
         self.out_proj = nn.Linear(width, width)
 
     def forward(
-        self,
-        embeddings_BTND: Tensor,
-        query_position_ND: Tensor,
-        start_BT: Tensor,
-        state: Any,
-        slots: ComputedSlots,
-        order: WalkOrder,
+        self, embeddings_BTND: Tensor, query_position_ND: Tensor, chunk: Chunk, state: Any
     ) -> tuple[Tensor, Any]:
-        present_BTND = self.encode_present(embeddings_BTND, query_position_ND, slots)
+        present_BTND = self.encode_present(embeddings_BTND, query_position_ND, chunk)
         read_BTND = self.sublayer.prepare(present_BTND)
-        remembered_BTND, state = self.memory(read_BTND, start_BT, state, order)
+        remembered_BTND, state = self.memory(read_BTND, chunk.start_BT, state, chunk.order)
         return self.sublayer.add_update(present_BTND, self.out_proj(remembered_BTND)), state
 
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from tests.soak import MARK, marked
-from tests.training.jobs import PAGELESS, REPOSITORY, assert_same_run, assert_same_state, only_run
+from tests.training.jobs import PAGELESS, REPOSITORY, assert_same_run, only_run
 
 STEP = 7
 """Steps of the victim before it is killed: inside an epoch, after the first checkpoint."""
@@ -66,56 +66,28 @@ def launch():
             os.kill(pid, signal.SIGKILL)
 
 
-@pytest.fixture(scope="module")
-def undisturbed():
-    """Folder of a run by its program, once it has run."""
-    return {}
-
-
-@pytest.fixture
-def program(request, command_line):
-    """The command of a small training in a folder, and the comparison of two folders."""
-    if request.param == "ddp.py":
-        example = str(REPOSITORY / "examples/trainers/ddp.py")
-
-        def compare(one, other):
-            assert_same_state(*(torch.load(folder / "ddp.pt") for folder in (one, other)))
-
-        return lambda folder: [example], compare
-    often = "train.eval_every=1", "train.log_every=1", "train.checkpoint_minutes=0"
-
-    def command(folder):
-        return [PAGELESS, *command_line(*often, runs=folder.name + "/runs")]
-
-    return command, lambda *folders: assert_same_run(*(only_run(f / "runs") for f in folders))
-
-
-@pytest.mark.parametrize(
-    ("program", "victim", "agent"),
-    [("train.py", "rank", 1), ("ddp.py", "agent", 0), ("train.py", "agent", 1)],
-    indirect=["program"],
-)
 def test_what_is_killed_starts_again_and_ends_as_one_undisturbed_agent(
-    launch, program, undisturbed, victim, agent, tmp_path
+    launch, command_line, tmp_path
 ):
     """A rank by itself; an agent with its rank only with the other agent, which ends meanwhile."""
-    command, compare = program
-    killed = tmp_path / "killed"
-    wrapped = [str(Path(__file__).with_name("killed.py")), str(tmp_path / "mark"), str(STEP)]
-    if (kind := Path(command(killed)[0]).name) not in undisturbed:
-        whole = undisturbed[kind] = tmp_path / "whole"
-        (tmp_path / "mark").touch()
-        assert launch(whole, 1, *wrapped, str(agent), victim, *command(whole)) == [0]
-        (tmp_path / "mark").unlink()
-    disturbed = [*wrapped, str(agent), victim, *command(killed)]
-    statuses = launch(killed, 2, *disturbed)
-    assert (tmp_path / "mark").exists()
-    if victim == "agent":
-        assert statuses[agent] == -signal.SIGKILL
-        assert statuses[1 - agent] == 1
-        statuses = launch(killed, 2, *disturbed)
-    assert statuses == [0, 0]
-    compare(undisturbed[kind], killed)
+    often = "train.eval_every=1", "train.log_every=1", "train.checkpoint_minutes=0"
+    mark = tmp_path / "mark"
+    wrapped = [str(Path(__file__).with_name("killed.py")), str(mark), str(STEP), "1"]
+
+    def command(name, victim):
+        return [*wrapped, victim, PAGELESS, *command_line(*often, runs=f"{name}/runs")]
+
+    mark.touch()  # nothing is killed
+    assert launch(tmp_path / "whole", 1, *command("whole", "rank")) == [0]
+    for victim in ("rank", "agent"):
+        mark.unlink()
+        statuses = launch(tmp_path / victim, 2, *command(victim, victim))
+        assert mark.exists()
+        if victim == "agent":
+            assert statuses == [1, -signal.SIGKILL]
+            statuses = launch(tmp_path / victim, 2, *command(victim, victim))
+        assert statuses == [0, 0]
+        assert_same_run(only_run(tmp_path / "whole/runs"), only_run(tmp_path / victim / "runs"))
 
 
 def test_an_agent_goes_on_alone_when_the_other_is_lost_for_good(launch, tmp_path):

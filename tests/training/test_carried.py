@@ -8,10 +8,7 @@ from datasets.build import build_source
 from models import build_model
 from models.frames import Frames, frame_gaps
 from models.temporal import TEMPORAL_PARTS
-from tests.training.jobs import one_rank
-from training.build import open_training
-from training.data import open_data
-from training.step import Position, open_row_states, pack_row_states, train_step
+from training.step import open_row_states, pack_row_states
 
 CARRY = ("loader.long=carry", "loader.t_max=10", "train.batch_slots=40", "model.time=gap")
 
@@ -65,23 +62,3 @@ def test_predictions_are_those_of_uncut_videos_also_after_a_checkpoint_on_other_
             for place, logits in predict(model, batch, None)[0].items():
                 torch.testing.assert_close(found.pop(place), logits)
     assert not found
-
-
-def test_forgetting_between_steps_would_be_seen(config):
-    """Else the test above would say nothing: without what is carried, losses differ."""
-    losses = []
-    for forget in (False, True):
-        cfg = config(*CARRY, "train.lr=0", "train.backbone_lr=0")
-        data = open_data(cfg, one_rank())
-        training = open_training(cfg, one_rank(), data)
-        torch.nn.init.normal_(training.model.object_branch.temporal.layers[0].readout.weight)
-        memory, total = [], 0.0
-        for step, batches in enumerate(data.loader.by_step()):
-            figures, memory = train_step(
-                training, batches, Position(0, step, (step + 1) / 9), memory
-            )
-            total += figures.losses["loss"]
-            if forget:
-                memory = []
-        losses.append(total)
-    assert abs(losses[0] - losses[1]) > 1e-3

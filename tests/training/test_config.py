@@ -2,7 +2,7 @@
 
 import re
 import sys
-from dataclasses import asdict, fields
+from dataclasses import fields
 
 import pytest
 import yaml
@@ -45,12 +45,6 @@ def test_an_evaluation_lacks_its_checkpoint_alone():
         compose_job("eval", [])
 
 
-def test_the_synthetic_root_and_frame_size_follow_from_the_knobs():
-    dataset = compose_job("train", ["dataset.image_size=48", "dataset.seed=5"]).dataset
-    assert dataset.frame_size == [48, 48]
-    assert dataset.root == "data/synthetic-1000-60-60-200-48px-s5"
-
-
 def test_a_value_or_key_that_no_config_takes_is_refused_in_a_sentence():
     for line, words in (
         ("train.epochs=0", "train.epochs is 0; give 1 to"),
@@ -65,7 +59,6 @@ def test_a_value_or_key_that_no_config_takes_is_refused_in_a_sentence():
         ("loader.draw=frame", "loader.draw.*frame.*length"),
         ("loader.cost=[-1]", "a cost is .*-1.*; give finite numbers"),
         ("loader.cost=[a]", r"loader.cost is \['a'\]; give slots, or"),
-        ("loader.segments_per_block=0", "loader.segments_per_block.* 0"),
         ("loader=sampling loader.clips=half", "loader.clips.*'half'.*one or all"),
         ("dataset.dwell=0", "dataset.dwell is 0"),
         ("run.name=a/b", "run.name is 'a/b'.* letters"),
@@ -76,14 +69,6 @@ def test_a_value_or_key_that_no_config_takes_is_refused_in_a_sentence():
     ):
         with pytest.raises(InputError, match=words):
             compose_job("train", line.split())
-
-
-def test_slots_become_the_nearest_whole_number_of_epochs():
-    job = compose_job("train", ["train.epochs=5", "train.warmup_epochs=1"]).train
-    assert job.with_epochs_for_slots(100) is job
-    for slots, per_epoch, epochs in ((116_360, 10_032, 12), (116_360, 23_220, 5), (1, 86_000, 1)):
-        equal = TrainConfig(**{**asdict(job), "slots": slots}).with_epochs_for_slots(per_epoch)
-        assert (equal.epochs, equal.warmup_epochs) == (epochs, epochs / 5)
 
 
 HELP = """

@@ -5,12 +5,9 @@ import subprocess
 import sys
 
 import pytest
-import torch
 
-from bload import InputError
 from tests.installation import torchrun
 from tests.training.jobs import PAGELESS, REPOSITORY
-from training.stopping import AgreedError
 
 LAUNCHERS = {"python": [sys.executable], "torchrun": [sys.executable, *torchrun(2)]}
 SHORT = ("train.epochs=1", "loader.t_max=53,9", "loader=naive,bload")
@@ -86,18 +83,3 @@ def test_an_error_of_one_rank_ends_all_ranks_and_one_process_goes_on(
     assert any(f"{error}: of one rank" in log.read_text() for log in logs)
     began = [path for path in (tmp_path / "runs").glob("bload*") if path.is_dir()]
     assert bool(began) == (launcher == "python")
-
-
-def refuse_on_rank_0(ranks):
-    """The error of a rank where rank 0 alone finds something, and a sum of both after it."""
-    try:
-        with ranks.agree_on_errors():
-            if ranks.is_first:
-                raise InputError("the folder is in use")
-    except AgreedError as error:
-        return str(error), ranks.sum(torch.tensor(1.0 + ranks.rank)).item()
-
-
-@pytest.mark.dist
-def test_what_one_rank_finds_all_raise_and_the_next_sum_is_right(two_ranks):
-    assert two_ranks.run(refuse_on_rank_0) == [("the folder is in use", 3.0)] * 2

@@ -9,7 +9,7 @@ from PIL import Image
 from datasets.action_genome import ActionGenome
 from datasets.scoring.prediction import FramePrediction
 from tests.datasets.scoring import drawing
-from training.report.frames import Album, draw_strip, spread
+from training.report.frames import Album, draw_strip
 
 GREEN, RED = (10, 125, 50), (198, 40, 40)
 
@@ -57,12 +57,6 @@ def test_hits_are_green_and_misses_red_in_the_column_of_their_frame(target):
     half.relation_scores_PR[1] = 1 - half.relation_scores_PR[1]  # all labels of one object wrong
     seen = colours(target, perfect(target), half, FramePrediction.empty())
     assert seen == [{GREEN}, {GREEN, RED}, {RED}]
-
-
-def test_the_same_videos_spread_over_the_split_are_drawn():
-    assert spread(60, 3) == [10, 30, 50]
-    assert spread(4, 4) == spread(4, 9) == [0, 1, 2, 3]
-    assert spread(5, 0) == []
 
 
 def test_an_album_draws_the_videos_it_saw(data_root, tmp_path):

@@ -7,7 +7,6 @@ from unittest import mock
 
 import pytest
 
-import datasets.frames.files
 import train
 from datasets.augmentation import Augmentation
 from datasets.prepare.__main__ import main as prepare
@@ -79,19 +78,6 @@ def test_without_videos_to_validate_on_nothing_is_evaluated_before_the_end(root,
         assert (summary["split"], summary["eval_frames"]) == ("test", 16)
         assert [line["kind"] for line in metrics(folder)].count("eval") == evaluations
         assert (folder / "best.pt").exists() == (share > 0)
-
-
-def test_with_a_cache_the_second_epoch_decodes_nothing(root, tmp_path):
-    def decoded(*more) -> int:
-        with mock.patch.object(
-            datasets.frames.files, "decode", side_effect=datasets.frames.files.decode
-        ) as decode:
-            train.train(job(root, tmp_path / "runs", *more), one_rank())
-        return decode.call_count
-
-    cache = f"dataset.cache={tmp_path / 'cache'}"
-    assert decoded(cache) == 26 + 16
-    assert decoded(cache, "train.epochs=3") == 0
 
 
 def test_the_network_gets_extents_and_gaps_and_every_epoch_is_drawn_anew(root, tmp_path):

@@ -21,7 +21,6 @@ from tests.training.test_gradients import double_training
 from training.build import open_training
 from training.checkpoint import load_model
 from training.data import open_data
-from training.folder import run_name
 from training.step import Position, train_step
 from training.sync import SYNCS, synchronise
 
@@ -134,14 +133,6 @@ def test_a_checkpoint_holds_all_ranks_and_their_mean(config, tmp_path, two_ranks
     job = config(*options, f"run.resume={path}", "train.batch_slots=128", runs="other")
     with pytest.raises(InputError, match=r"holds 2 ranks, .* and here are 1; go on with 2"):
         train.train(job, one_rank())
-
-
-def test_the_number_of_ranks_names_a_run_only_where_they_are_apart(config):
-    for sync, same in (("allreduce", True), ("gossip", False)):
-        two = config(f"train.sync={sync}", "train.batch_slots=90")
-        four = config(f"train.sync={sync}", "train.batch_slots=45")
-        assert (run_name(two, 2) == run_name(four, 4)) == same
-    assert run_name(config(), 2) != run_name(config("train.sync=local"), 2)
 
 
 def test_averages_are_due_every_so_many_steps_and_at_the_end(monkeypatch):

@@ -3,15 +3,13 @@
 import argparse
 from pathlib import Path
 
-from bload import InputError
+from datasets.files import exit_on_input_error
 from training.folder import RunFolder
 from training.report.page import write_page
 
 parser = argparse.ArgumentParser(prog="python -m training.report", description=__doc__)
 parser.add_argument("run", type=Path, help="folder of a run")
 folder = RunFolder(parser.parse_args().run)
-try:
+with exit_on_input_error():
     write_page(folder)
-except InputError as error:
-    parser.exit(2, f"error: {error}\n")
 print(folder.page)

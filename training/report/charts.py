@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
+from matplotlib import figure as mpl
 from matplotlib import style
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter
 
 INK = "#2b2f36"
@@ -31,18 +31,18 @@ OBSERVERS = {"remembering": ("best with memory", "--"), "memoryless": ("best wit
 
 
 @dataclass(frozen=True)
-class Chart:
-    """A drawing, as SVG, with its title."""
+class Figure:
+    """A drawing or a table in HTML, with its title."""
 
     title: str
-    svg: str
+    html: str
 
 
-def chart(title: str, draw: Callable[[Axes], None], height: float) -> Chart:
+def chart(title: str, draw: Callable[[Axes], None], height: float) -> Figure:
     """Draw on white, with a legend if anything has a label; equal drawings give equal text."""
     file = io.StringIO()
     with style.context([STYLE, {"svg.hashsalt": title, "svg.fonttype": "none"}]):
-        figure = Figure((WIDTH, height), layout="constrained")
+        figure = mpl.Figure((WIDTH, height), layout="constrained")
         axis = figure.add_subplot()
         draw(axis)
         if axis.get_legend_handles_labels()[0]:
@@ -52,10 +52,10 @@ def chart(title: str, draw: Callable[[Axes], None], height: float) -> Chart:
     text = file.getvalue()
     # The page gives the size and the font.
     size_and_font = r' (width|height)="[\d.]+pt"| ?font-family: [^;\"]+;?'
-    return Chart(title, re.sub(size_and_font, "", text[text.index("<svg ") :]))
+    return Figure(title, re.sub(size_and_font, "", text[text.index("<svg ") :]))
 
 
-def losses(lines: pd.DataFrame) -> Chart:
+def losses(lines: pd.DataFrame) -> Figure:
     """Draw the loss and its parts, of steps and of epochs.
 
     Args:
@@ -76,7 +76,7 @@ def losses(lines: pd.DataFrame) -> Chart:
     return chart("Loss", draw, 4.5)
 
 
-def recall_by_step(evaluations: pd.DataFrame) -> Chart:
+def recall_by_step(evaluations: pd.DataFrame) -> Figure:
     """Draw Recall@20 on the validation videos, beside the ideal observers if they are known."""
     recall = 100 * evaluations["with/recall@20"]
 
@@ -92,7 +92,7 @@ def recall_by_step(evaluations: pd.DataFrame) -> Chart:
     return chart("Recall@20 on validation videos, %", draw, 3.4)
 
 
-def relations(rows: pd.DataFrame) -> Chart:
+def relations(rows: pd.DataFrame) -> Figure:
     """Draw `relation_bars`."""
     title = "Recall@20 by relation, with constraint, %"
     return chart(title, lambda axis: relation_bars(axis, rows), 1.2 + 0.2 * len(rows))

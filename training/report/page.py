@@ -1,11 +1,9 @@
 """The page of a run, ``report.html`` in its folder, with ``prediction.png``."""
 
 import json
-import re
 import traceback
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,7 @@ from training.folder import RunFolder, read_json, read_lines
 from training.printing import summary_rows
 from training.ranks import Ranks
 from training.report import charts
-from training.report.charts import Chart
+from training.report.charts import Figure
 from training.report.frames import Album
 
 FORMATS = {"epoch": "{}", "loss": "{:.2f}", "seconds": "{:,.1f}", "waiting_seconds": "{:,.1f}"}
@@ -27,15 +25,7 @@ FORMATS |= {"peak_memory_mib": "{:,.0f}"}
 """Figure of an epoch in the table -> its format."""
 
 
-@dataclass(frozen=True)
-class Table:
-    """Rows of texts by heading; the first column names the row."""
-
-    title: str
-    rows: Sequence[Mapping[str, str]]
-
-
-Parts = list[str | Chart | Table]
+Parts = list[str | Figure]
 
 
 def write_page(folder: RunFolder) -> None:
@@ -53,7 +43,6 @@ def write_page(folder: RunFolder) -> None:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.tests["figure"] = lambda cell: re.fullmatch(r"[-\d.,]+", cell) is not None
     page = environment.get_template("page.html").render(
         title=f"BLoad: run {folder.path.name}", page=make_sections(folder)
     )
@@ -100,19 +89,20 @@ def make_sections(folder: RunFolder) -> dict[str, Parts]:
     if folder.picture.exists():
         data = b64encode(folder.picture.read_bytes()).decode()
         title = "Frames of an unseen video: the truth, the prediction, the best triplets"
-        picture = [Chart(title, f'<img alt="" src="data:image/png;base64,{data}"/>')]
+        picture = [Figure(title, f'<img alt="" src="data:image/png;base64,{data}"/>')]
     training: Parts = ["No step has been logged yet."]
     if len(lines):
         epochs, evaluations = (lines[lines.kind == kind] for kind in ("epoch", "eval"))
         training = [charts.losses(lines)]
         training += [charts.recall_by_step(evaluations)] if len(evaluations) > 1 else []
-        training += [Table("By epoch", [epoch_row(line) for line in epochs.to_dict("records")])]
+        formatters = {name: form.format for name, form in FORMATS.items()}
+        training += [table("By epoch", epochs[[*FORMATS]], index=False, formatters=formatters)]
     return {
         "Results": result,
         "An unseen video": picture,
         "Losses and time": training,
-        "Config": [pairs("Every key", texts(folder.saved_config()))],
-        "Commit and machine": [pairs("Where it was trained", texts(read_json(folder.made_on)))],
+        "Config": [pairs("Every key", folder.saved_config())],
+        "Commit and machine": [pairs("Where it was trained", read_json(folder.made_on))],
     }
 
 
@@ -125,15 +115,14 @@ def read_progress(folder: RunFolder) -> pd.DataFrame:
     return lines.assign(at=lines.step + (lines.epoch - 1).map(ends).fillna(0))
 
 
-def epoch_row(line: Mapping[Any, Any]) -> dict[str, str]:
-    return {name: form.format(line[name]) for name, form in FORMATS.items()}
+def table(title: str, rows: pd.DataFrame, **options: Any) -> Figure:
+    """Return a table of a data frame; `options` as in `pandas.DataFrame.to_html`."""
+    with pd.option_context("display.max_colwidth", None):
+        return Figure(title, rows.to_html(border=0, justify="left", **options))
 
 
-def pairs(title: str, lines: Mapping[str, str]) -> Table:
-    return Table(title, [{"what": name, "value": value} for name, value in lines.items()])
-
-
-def texts(groups: Mapping[str, Any]) -> dict[str, str]:
-    """Flatten a config to ``group.key`` -> value as on a command line."""
-    (values,) = pd.json_normalize({**groups}).to_dict("records")
-    return {k: v if isinstance(v, str) else json.dumps(v) for k, v in values.items()}
+def pairs(title: str, values: Mapping[str, Any]) -> Figure:
+    """Return a table of keys and values, those of groups as ``group.key``."""
+    rows = pd.json_normalize({**values}).T
+    rows[0] = [value if isinstance(value, str) else json.dumps(value) for value in rows[0]]
+    return table(title, rows, header=False)
