@@ -25,7 +25,7 @@ from models.frames import Frames, frame_gaps, walk_orders
 from training.ablations import Ablation
 from training.config import TrainConfig, TrainJob
 from training.data import Data
-from training.optimiser import Optimiser, RateSchedule, build_optimiser
+from training.optimiser import Optimiser, build_optimiser
 from training.ranks import Ranks
 
 
@@ -69,7 +69,6 @@ class Training:
     criterion: Criterion
     inputs: Inputs
     optimiser: Optimiser
-    rate_schedule: RateSchedule
     ablation: Ablation
     """Applied to every batch first; the identity but in ablations."""
     loader: BlockLoader | None = None
@@ -202,9 +201,6 @@ def build_training(
         ),
         optimiser=build_optimiser(
             model, train.lr, train.backbone_lr, train.weight_decay, train.muon_lr
-        ),
-        rate_schedule=RateSchedule(
-            train.schedule, train.epochs, train.warmup_epochs, train.step_at
         ),
         ablation=Ablation(train.starts, train.padding, train.seed),
         loader=loader,

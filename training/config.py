@@ -9,7 +9,6 @@ models/config.py.
 """
 
 import os
-import re
 from dataclasses import asdict, dataclass, field, fields, make_dataclass, replace
 from fractions import Fraction
 from functools import cache
@@ -208,13 +207,6 @@ class RunConfig:
     resume: str = key(
         "auto: go on; elastic: on other ranks too; never: start anew; or a checkpoint", "auto"
     )
-
-    def __post_init__(self) -> None:
-        if self.name is not None and not re.fullmatch(r"\w[\w.,+=@-]*", self.name):
-            raise InputError(
-                f"run.name is {self.name!r}; give the name of a folder in run.root: letters, "
-                "digits and -_.,+=@, from a letter or digit on"
-            )
 
 
 @dataclass

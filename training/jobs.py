@@ -47,19 +47,16 @@ def one_job(task: Callable[[Any], Row | None]) -> Callable[[DictConfig], None]:
 
     @functools.wraps(task)
     def job(config: DictConfig) -> None:
-        hydra = HydraConfig.get()
-        overrides, rank = " ".join(hydra.overrides.task), os.environ.get("RANK", "0")
-        is_distributed = int(os.environ.get("WORLD_SIZE", "1")) > 1
-        context = f"in {overrides or 'a run of the defaults'}"
+        hydra, rank = HydraConfig.get(), os.environ.get("RANK", "0")
+        overrides, is_sweep = " ".join(hydra.overrides.task), hydra.mode == RunMode.MULTIRUN
         # A launcher plugin runs jobs elsewhere, so it has to see their errors itself.
-        by_plugin = hydra.mode == RunMode.MULTIRUN and "basic" not in hydra.launcher._target_
-        status, figures = 0, None
+        by_plugin = is_sweep and "basic" not in hydra.launcher._target_
+        status, result = 0, {}
         try:
             check_size(hydra.runtime.choices)
-            is_sweep = hydra.mode == RunMode.MULTIRUN
             if rank == "0" and is_sweep and hydra.job.num == 0 and config.experiment.minutes:
                 print(announce(hydra, config.experiment.minutes), flush=True)
-            figures = task(to_job(config))
+            result = task(to_job(config)) or {}
         except Stopped as stopped:
             if rank == "0":
                 print(f"\n{stopped.sentence}", file=sys.stderr, flush=True)
@@ -67,19 +64,19 @@ def one_job(task: Callable[[Any], Row | None]) -> Callable[[DictConfig], None]:
         except Exception as error:
             if by_plugin:
                 raise
-            agreed = isinstance(error, AgreedError)
-            if isinstance(error, InputError):
-                status, figures = 2, {"error": str(error)}
-                if rank == "0" or not agreed:
-                    print(f"error: {error}\n  {context}", file=sys.stderr, flush=True)
-            else:
-                status, figures = 1, {"error": f"{type(error).__name__}: {error}"}
+            is_sentence, is_agreed = isinstance(error, InputError), isinstance(error, AgreedError)
+            status, kind = (2, "") if is_sentence else (1, f"{type(error).__name__}: ")
+            result = {"error": f"{kind}{error}"}
+            if not is_sentence:
                 traceback.print_exc()
+            if rank == "0" or not is_agreed:
+                words = f"error: {error}\n" if is_sentence else ""
+                context = f"{words}  in {overrides or 'a run of the defaults'}"
                 print(context, file=sys.stderr, flush=True)
-            if is_distributed and not agreed:
+            if int(os.environ.get("WORLD_SIZE", "1")) > 1 and not is_agreed:
                 sys.stdout.flush()
                 os._exit(status)  # sys.exit would wait for a collective that others never join
-        FINISHED_JOBS.append(Job(overrides, status, figures or {}))
+        FINISHED_JOBS.append(Job(overrides, status, result))
 
     return job  # type: ignore[return-value]
 

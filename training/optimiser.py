@@ -5,7 +5,6 @@ M matrices of one shape, R rows, C columns.
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -133,26 +132,22 @@ def build_optimiser(
     return Optimisers(Muon(muon_groups), adamw)
 
 
-@dataclass(frozen=True, slots=True)
-class RateSchedule:
-    """Factor of the base rates, as a function of the epoch with its fraction.
+def rate_factor(
+    schedule: str, epochs_done: float, epochs: int, warmup_epochs: float, step_at: float
+) -> float:
+    """Return the factor of the base rates, as a function of the epochs done, with their fraction.
 
     It is stateless, so resuming needs nothing, and epochs may differ in steps.
+
+    Args:
+        schedule: ``cosine`` to zero, or ``step``: a tenth after the share `step_at` of training.
+        warmup_epochs: length of the linear rise at the beginning.
     """
-
-    name: str
-    """``cosine`` to zero, or ``step``: a tenth after the fraction `step_at` of training."""
-    epochs: int
-    warmup_epochs: float
-    """Length of the linear rise at the beginning."""
-    step_at: float
-
-    def __call__(self, epoch: float) -> float:
-        warmup_factor = min(1.0, epoch / self.warmup_epochs) if self.warmup_epochs > 0 else 1.0
-        progress = epoch / self.epochs
-        if self.name == "cosine":
-            return warmup_factor * 0.5 * (1 + math.cos(math.pi * progress))
-        return warmup_factor * (1.0 if progress < self.step_at else 0.1)
+    warmup = min(1.0, epochs_done / warmup_epochs) if warmup_epochs > 0 else 1.0
+    progress = epochs_done / epochs
+    if schedule == "cosine":
+        return warmup * 0.5 * (1 + math.cos(math.pi * progress))
+    return warmup * (1.0 if progress < step_at else 0.1)
 
 
 def set_rates(optimiser: Optimiser, factor: float) -> None:

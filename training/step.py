@@ -20,7 +20,7 @@ from datasets.annotations.frame_names import video_of
 from models.criterion import loss_divisors
 from models.targets import to_tensors
 from training.build import Training
-from training.optimiser import set_rates
+from training.optimiser import rate_factor, set_rates
 from training.ranks import autocast
 
 
@@ -66,7 +66,8 @@ def train_step(
     """
     cfg, ranks = training.cfg, training.ranks
     seed_step(cfg.seed, position, ranks.rank)
-    rate = training.rate_schedule(position.epochs_done)
+    progress = position.epochs_done, cfg.epochs
+    rate = rate_factor(cfg.schedule, *progress, cfg.warmup_epochs, cfg.step_at)
     set_rates(training.optimiser, rate)
     training.optimiser.zero_grad()
     batches = [training.ablation(batch) for batch in batches]

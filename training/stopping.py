@@ -16,7 +16,6 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
 
 from bload.errors import InputError
@@ -67,11 +66,8 @@ class StopRequest:
 
 def end_with_launcher() -> None:
     """Make Linux end this process, if it is a rank, as soon as its torchrun ends."""
-    if "TORCHELASTIC_RUN_ID" not in os.environ or sys.platform != "linux":
-        return
-    _end_with_parent()
-    if os.getppid() == 1 and b"python" not in Path("/proc/1/cmdline").read_bytes():
-        sys.exit("torchrun had ended before this rank began")
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        _end_with_parent()
 
 
 def detach_worker(worker: int) -> None:

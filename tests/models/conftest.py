@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 
 import numpy as np
-import pytest
 import torch
 from torch import Tensor, nn
 
@@ -115,30 +114,3 @@ def random_frames(blocks: Sequence[Sequence[int]], slots: int, seed: int = 2) ->
     draw = torch.Generator().manual_seed(seed)
     frames_BTCHW = torch.randint(0, 256, (*start_BT.shape, 3, SIDE, SIDE), generator=draw).byte()
     return Frames(frames_BTCHW, start_BT, valid_BT)
-
-
-def pack(
-    videos: Sequence[Tensor], blocks: Sequence[Sequence[int]], slots: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Put videos (uint8 frames each) into blocks of `slots`."""
-    frames_BTCHW = torch.zeros(len(blocks), slots, 3, SIDE, SIDE, dtype=torch.uint8)
-    start_BT = torch.zeros(len(blocks), slots, dtype=torch.bool)
-    valid_BT = torch.zeros_like(start_BT)
-    for row, block in enumerate(blocks):
-        slot = 0
-        for video in block:
-            last = slot + len(videos[video])
-            frames_BTCHW[row, slot:last] = videos[video]
-            start_BT[row, slot] = valid_BT[row, slot:last] = True
-            slot = last
-    return frames_BTCHW, start_BT, valid_BT
-
-
-@pytest.fixture
-def videos() -> list[Tensor]:
-    """Four videos of 3, 1, 4 and 2 random frames."""
-    generator = torch.Generator().manual_seed(1)
-    return [
-        torch.randint(0, 256, (length, 3, SIDE, SIDE), generator=generator, dtype=torch.uint8)
-        for length in (3, 1, 4, 2)
-    ]

@@ -10,10 +10,10 @@ from models.criterion import Criterion, loss_divisors
 from models.frames import Frames
 from models.targets import to_tensors
 from models.temporal import TEMPORAL_PARTS
-from tests.models.conftest import annotate, gradients, pack, tensors, tiny
+from tests.models.conftest import annotate, gradients, random_frames, tensors, tiny
 
-BLOCKS = ((0, 1, 2), (3,))
-SLOTS = 9
+BLOCKS, LENGTHS, SLOTS = ((0, 1, 2), (3,)), (3, 1, 4, 2), 9
+"""Videos of each block, frames of each video."""
 GAPS = ((0, 30, 1), (0,), (0, 2, 400, 29), (0, 7))
 """Frames of the native rate since the frame before, for each of the four videos."""
 KINDS = ({"anchored": True, "dense": True, "time": "gap"}, {"norm_first": False})
@@ -36,14 +36,17 @@ def alone(model, videos, video):
 
 @pytest.mark.parametrize("temporal", TEMPORAL_PARTS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_block_gives_the_outputs_and_gradients_of_its_videos_alone(videos, temporal, kind):
+def test_a_block_gives_the_outputs_and_gradients_of_its_videos_alone(temporal, kind):
     model, criterion = tiny(temporal=temporal, **kind), Criterion()
+    batch = random_frames([[LENGTHS[video] for video in block] for block in BLOCKS], SLOTS)
+    start, valid = batch.start_BT, batch.valid_BT
+    videos = batch.pixels_BTCHW[valid].split(LENGTHS)
     annotations = [annotate(video, len(frames)) for video, frames in enumerate(videos)]
     ordered = [frame for block in BLOCKS for video in block for frame in annotations[video]]
     targets = to_tensors(ordered)
     total = loss_divisors(targets.objects, queries=5)
-    frames, start, valid = pack(videos, BLOCKS, SLOTS)
-    frames = frames.double().masked_fill(~valid[..., None, None, None], float("nan"))
+    padding = ~valid[..., None, None, None]
+    frames = batch.pixels_BTCHW.double().masked_fill(padding, float("nan"))
     gap_BT = torch.stack([gaps_of(*block, padding=float("nan")) for block in BLOCKS])
     packed = model(Frames(frames, start, valid, extra_BT=gap_BT))
     packed_loss = criterion(packed, targets, valid, total)["loss"]

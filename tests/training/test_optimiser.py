@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from models.dds import DDS
-from training.optimiser import RateSchedule, build_optimiser
+from training.optimiser import build_optimiser, rate_factor
 
 
 @pytest.fixture(scope="module", params=["conv", "resnet18"])
@@ -69,5 +69,4 @@ def test_muon_trains_the_matrices_of_transformer_layers_alone(model):
     ],
 )
 def test_the_rate_is_a_function_of_the_epoch(name, warmup, epoch, factor):
-    schedule = RateSchedule(name, epochs=10, warmup_epochs=warmup, step_at=0.7)
-    assert schedule(epoch) == pytest.approx(factor, abs=1e-12)
+    assert rate_factor(name, epoch, 10, warmup, step_at=0.7) == pytest.approx(factor, abs=1e-12)
