@@ -93,27 +93,24 @@ def recall_by_step(evaluations: pd.DataFrame) -> Figure:
 
 
 def relations(rows: pd.DataFrame) -> Figure:
-    """Draw `relation_bars`."""
-    title = "Recall@20 by relation, with constraint, %"
-    return chart(title, lambda axis: relation_bars(axis, rows), 1.2 + 0.2 * len(rows))
-
-
-def relation_bars(axis: Axes, rows: pd.DataFrame) -> None:
     """Draw bars of all relations with their counts, best first within their group.
 
     Args:
         rows: a row per relation with its `name`, `group`, `triplets` and `recall` (0 to 1).
     """
-    order = {group: number for number, group in enumerate(GROUPS)}
-    rows = rows.assign(order=rows.group.map(order))
+    rows = rows.assign(order=rows.group.map({group: number for number, group in enumerate(GROUPS)}))
     rows = rows.sort_values(["order", "recall"], ascending=[True, False]).reset_index(drop=True)
-    for group, members in rows.groupby("group", sort=False):
-        bars = axis.barh(members.index, 100 * members.recall, 0.7, color=GROUPS[str(group)])
-        bars.set_label(str(group))
-        axis.bar_label(bars, fmt="%.1f", padding=3, fontsize=9.5)
-    labels = [f"{row.name} ({row.triplets:,.0f})" for row in rows.itertuples(index=False)]
-    axis.set_yticks(rows.index, labels)
-    axis.tick_params(axis="y", labelsize=9.5, length=0)
-    axis.set(xlim=(0, 100), xlabel="%", ymargin=0.02)
-    axis.yaxis.set_inverted(True)
-    axis.grid(axis="y", visible=False)
+
+    def draw(axis: Axes) -> None:
+        for group, members in rows.groupby("group", sort=False):
+            bars = axis.barh(members.index, 100 * members.recall, 0.7, color=GROUPS[str(group)])
+            bars.set_label(str(group))
+            axis.bar_label(bars, fmt="%.1f", padding=3, fontsize=9.5)
+        labels = [f"{row.name} ({row.triplets:,.0f})" for row in rows.itertuples(index=False)]
+        axis.set_yticks(rows.index, labels)
+        axis.tick_params(axis="y", labelsize=9.5, length=0)
+        axis.set(xlim=(0, 100), xlabel="%", ymargin=0.02)
+        axis.yaxis.set_inverted(True)
+        axis.grid(axis="y", visible=False)
+
+    return chart("Recall@20 by relation, with constraint, %", draw, 1.2 + 0.2 * len(rows))

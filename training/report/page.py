@@ -79,12 +79,12 @@ def make_sections(folder: RunFolder) -> dict[str, Parts]:
     lines = read_progress(folder)
     result: Parts = ["The run has not finished, so its last weights are not evaluated yet."]
     if folder.summary.exists():
-        rows = dict(summary_rows(read_json(folder.summary)))
-        result = [pairs("The last weights, and the cost of an epoch", rows)]
+        summary = dict(summary_rows(read_json(folder.summary)))
+        result = [pairs("The last weights, and the cost of an epoch", summary)]
     if folder.relations.exists():
-        table = pd.read_csv(folder.relations)
-        table = table.query("kind == 'relation' and k == 20 and constraint == 'with'").dropna()
-        result.append(charts.relations(table.assign(name=table.name.str.replace("_", " "))))
+        rows = pd.read_csv(folder.relations)
+        rows = rows.query("kind == 'relation' and k == 20 and constraint == 'with'").dropna()
+        result.append(charts.relations(rows.assign(name=rows.name.str.replace("_", " "))))
     picture: Parts = ["There is no picture; it is drawn when a run ends."]
     if folder.picture.exists():
         data = b64encode(folder.picture.read_bytes()).decode()
