@@ -71,7 +71,7 @@ class Training:
     optimiser: Optimiser
     ablation: Ablation
     """Applied to every batch first; the identity but in ablations."""
-    loader: BlockLoader | None = None
+    loader: BlockLoader
     """Tells where in its epoch a step is, for ``train.sync``."""
 
     @property
@@ -110,7 +110,6 @@ class Training:
         if self.has_own_weights:
             from training.sync import synchronise  # rarely needed
 
-            assert self.loader is not None
             step, steps, cfg = self.loader.step, self.loader.account.steps, self.cfg
             synchronise(cfg.sync, self.model, step, steps, cfg.sync_every)
         if self.average:
@@ -173,18 +172,9 @@ def open_training(
 
 
 def build_training(
-    cfg: TrainJob,
-    ranks: Ranks,
-    model: DDS,
-    source: VideoSource,
-    loader: BlockLoader | None = None,
+    cfg: TrainJob, ranks: Ranks, model: DDS, source: VideoSource, loader: BlockLoader
 ) -> Training:
-    """Build the `Training` of a model that is already on its device.
-
-    Args:
-        source: videos to train on.
-        loader: see `Training`.
-    """
+    """Build the `Training` of a model that is already on its device, on the videos of `source`."""
     train = cfg.train
     augment = cfg.dataset.augment
     augmentation = Augmentation(**vars(augment), seed=train.seed) if augment else None

@@ -89,11 +89,6 @@ def restore(
     with ranks.agree_on_errors(), reading(path, "give another checkpoint"):
         check_same_model(saved["config"], cfg, path)
         loader.sampler.load_state_dict(saved["loader"])
-        if loader.sampler.epoch > training.cfg.epochs:
-            raise InputError(
-                f"{path} has been trained for {loader.sampler.epoch} epochs and train.epochs is "
-                f"{training.cfg.epochs}; raise it, or give another checkpoint"
-            )
         training.load_state_dict(saved)
         if (states := saved["rank_states"]) and training.cfg.sync != "allreduce":
             if len(states) != ranks.world_size:
@@ -107,7 +102,7 @@ def restore(
         blocks_per_step = saved["loader"]["plan"]["blocks per step"]
         progress.step_size_changes += blocks_per_step != loader.sampler.blocks_per_step
     place = f"{path}: epoch {loader.sampler.epoch + 1}, step {loader.step}"
-    if loader.sampler.epoch == training.cfg.epochs:
+    if loader.sampler.epoch >= training.cfg.epochs:
         place = f"{path}: every epoch is trained, only the evaluation is left"
     if len(places := set(ranks.gather(place))) > 1:
         raise AgreedError(f"ranks would go on from different places: {'; '.join(sorted(places))}")

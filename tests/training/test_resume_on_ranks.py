@@ -1,12 +1,10 @@
 """A run on several ranks goes on after a stop, on as many of them or on others."""
 
-import re
 from unittest import mock
 
 import pytest
 
 import train
-from bload import InputError
 from tests.training import jobs
 from tests.training.jobs import assert_same_run, metrics, one_rank, only_run, train_until
 from training.optimiser import rate_factor
@@ -33,20 +31,6 @@ def test_three_ranks_that_are_interrupted_end_with_the_same_weights(config, tmp_
     three_ranks.run(train_until, config(*options, runs="halves"), (1, 1))
     three_ranks.run(train_until, config(*options, runs="halves"))
     assert_same_run(only_run(tmp_path / "whole"), only_run(tmp_path / "halves"))
-
-
-def failure(ranks, cfg):
-    with pytest.raises(InputError) as error:
-        train.train(cfg, ranks)
-    return str(error.value)
-
-
-@pytest.mark.dist
-def test_a_run_in_steps_of_another_size_says_how_to_go_on(config, two_ranks):
-    cfg = config(*OFTEN, "run.name=here", "train.batch_slots=90")
-    train_until(one_rank(), cfg, (0, 0))
-    advice = r"blocks per step.* 2 .* 4.* set batch_slots to 45"
-    assert all(re.search(advice, sentence) for sentence in two_ranks.run(failure, cfg))
 
 
 def steps_of(folder):
