@@ -64,11 +64,10 @@ def evaluate_all(cfg: EvalJob, ranks: Ranks) -> None:
         relations += rows
         folder = path.parent / f"pictures_{path.stem}_{split.source.split}"
         album.save(folder, cfg.iou)
-        if ranks.is_first:
-            print(
-                f"{path} on {split.source.root}, {split.source.split}: {figures['frames']:,.0f} "
-                f"frames, {figures['frames_per_second']:,.0f} frames/s"
-            )
+        ranks.print(
+            f"{path} on {split.source.root}, {split.source.split}: {figures['frames']:,.0f} "
+            f"frames, {figures['frames_per_second']:,.0f} frames/s"
+        )
     if ranks.is_first:
         report(cfg, results, relations)
     ranks.barrier()

@@ -66,7 +66,7 @@ class LoaderConfig(Checked):
     def __post_init__(self) -> None:
         super().__post_init__()
         try:
-            self.options["cost"]
+            _ = self.options  # makes the cost
         except TypeError as error:
             raise InputError(
                 f"loader.cost is {self.cost!r}; give slots, or a list of 1 to {len(fields(Cost))} "

@@ -79,11 +79,10 @@ def choose_recomputed(cfg: TrainJob, ranks: Ranks, sampler: BlockSampler) -> flo
     cost = measure_cost(cfg.model, (height, width), shape_BT, precision, ranks.device)
     free = MEMORY_SHARES[ranks.device.type] * free_memory(ranks.device)
     share: float = max(ranks.gather(cost.least_share(free)))
-    if ranks.is_first:
-        whole, least, chosen = (cost.step_bytes(part) / GIB for part in (0, 1, share))
-        print(
-            f"a step of {cost.frames} frames takes about {whole:.1f} GiB, or {least:.1f} with "
-            f"activations recomputed; {free / GIB:.1f} GiB are there: recomputing {share:.0%} of "
-            f"the pictures, which takes {chosen:.1f} GiB (model.recompute=auto)"
-        )
+    whole, least, chosen = (cost.step_bytes(part) / GIB for part in (0, 1, share))
+    ranks.print(
+        f"a step of {cost.frames} frames takes about {whole:.1f} GiB, or {least:.1f} with "
+        f"activations recomputed; {free / GIB:.1f} GiB are there: recomputing {share:.0%} of the "
+        f"pictures, which takes {chosen:.1f} GiB (model.recompute=auto)"
+    )
     return share

@@ -35,9 +35,8 @@ def prepare_run(cfg: TrainJob, ranks: Ranks) -> tuple[RunFolder, dict[str, Any] 
     if not any(ranks.gather(folder.is_finished(cfg.run.resume))):
         return folder, None
     summary = read_json(folder.summary) if folder.summary.exists() else {}
-    if ranks.is_first:
-        recall = f" with {100 * summary['with/recall@20']:.2f} % Recall@20" if summary else ""
-        print(f"{folder.path} had finished before{recall}; run.resume=never trains it again.")
+    recall = f" with {100 * summary['with/recall@20']:.2f} % Recall@20" if summary else ""
+    ranks.print(f"{folder.path} had finished before{recall}; run.resume=never trains it again.")
     return folder, summary
 
 
@@ -51,9 +50,8 @@ def open_run(cfg: TrainJob, ranks: Ranks, folder: RunFolder) -> Iterator[Run]:
     with folder.lock(ranks), (folder.path / f"rank{ranks.rank}.log").open("a") as log:
         try:
             run, remarks = begin_or_resume(cfg, ranks, folder, data)
-            if ranks.is_first:
-                sampler = data.loader.sampler
-                print(opening_text(folder.path, cfg.loader.name, sampler, ranks, remarks))
+            sampler = data.loader.sampler
+            ranks.print(opening_text(folder.path, cfg.loader.name, sampler, ranks, remarks))
             with run.tracker:
                 reset_peak_memory(ranks.device)
                 with ranks.stop.record_signals():

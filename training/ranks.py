@@ -2,6 +2,7 @@
 
 import atexit
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -10,6 +11,7 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from tqdm import tqdm
 
 from bload.errors import InputError
 from training.stopping import AgreedError, Stopped, StopRequest, end_with_launcher
@@ -27,6 +29,12 @@ class Ranks:
     @property
     def is_first(self) -> bool:
         return self.rank == 0
+
+    def print(self, text: str) -> None:
+        """Print a text on rank 0, above a progress bar if there is one."""
+        if self.is_first:
+            tqdm.write(text)
+            sys.stdout.flush()
 
     def barrier(self) -> None:
         if self.world_size > 1:

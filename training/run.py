@@ -3,7 +3,6 @@
 `training.open` opens one, new or resumed; train.py takes its steps.
 """
 
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -110,10 +109,8 @@ class Run:
         losses = sum_losses(figures.losses, self.ranks)
         row = {**losses, "norm": figures.norm, "lr": figures.lr}
         self.tracker.log("step", self.epoch + 1, loader.step, row)
-        if self.ranks.is_first:
-            place = f"epoch {self.epoch + 1:>3}/{self.epochs}  step {loader.step}/{loader.steps}"
-            tqdm.write(f"{place}  loss {losses['loss']:.3f}")
-            sys.stdout.flush()
+        place = f"epoch {self.epoch + 1:>3}/{self.epochs}  step {loader.step}/{loader.steps}"
+        self.ranks.print(f"{place}  loss {losses['loss']:.3f}")
 
     def save_or_stop(self) -> None:
         """Save between two steps if that is due, and before an evaluation.
@@ -161,9 +158,8 @@ class Run:
         if not step:  # the end of the epoch before
             epoch, step = epoch - 1, progress.epochs[-1]["steps"]
         self.tracker.log("eval", epoch + 1, step, {"after": self.epochs_done, **figures})
-        if self.ranks.is_first:
-            place = f"epoch {epoch + 1:>3}/{self.epochs}  step {step}"
-            tqdm.write(f"{place}  validation Recall@20 {100 * progress.recall:.2f} %")
+        place = f"epoch {epoch + 1:>3}/{self.epochs}  step {step}"
+        self.ranks.print(f"{place}  validation Recall@20 {100 * progress.recall:.2f} %")
         if progress.best is None or progress.recall > progress.best:
             progress.best = progress.recall
             self.save(self.folder.best)
@@ -193,8 +189,7 @@ class Run:
         loader = self.data.loader
         figures = epoch_figures(loader, self.meter, self.ranks, self.cfg.model.skip_padding)
         self.tracker.log("epoch", self.epoch + 1, loader.account.steps, figures)
-        if self.ranks.is_first:
-            print(epoch_line(self.epoch + 1, self.epochs, figures), flush=True)
+        self.ranks.print(epoch_line(self.epoch + 1, self.epochs, figures))
         self.progress.epochs.append(figures)
         self.progress.epoch_sums, self.progress.row_states = [], []
         loader.set_epoch(self.epoch + 1)  # where this checkpoint is to resume
@@ -207,8 +202,7 @@ class Run:
         from training.report import page  # with matplotlib and pandas
 
         source = self.data.final.source
-        if self.ranks.is_first:
-            print(f"evaluating {len(source.lengths):,} videos of split {source.split}", flush=True)
+        self.ranks.print(f"evaluating {len(source.lengths):,} videos of split {source.split}")
         album, meter = Album(source, 1), RecallMeter()
         recall = self.evaluate(self.data.final, meter=meter, records=[album.keep])
         summary = run_summary(
@@ -221,8 +215,7 @@ class Run:
             self.tracker.log("summary", self.epochs, 0, summary)
             self.folder.write_json(self.folder.summary, summary)
         page.write_or_warn(self.folder, self.ranks, album)
-        if self.ranks.is_first:
-            self.tracker.show(self.folder.picture)
-            print(summary_text(summary))
+        self.tracker.show(self.folder.picture)
+        self.ranks.print(summary_text(summary))
         self.ranks.barrier()
         return summary
