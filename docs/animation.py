@@ -134,7 +134,7 @@ class Scene:
                 pen.rectangle((box[0], top, box[0] + 4, box[3]), WHITE)
 
     def _texts(self, pen: ImageDraw.ImageDraw, side: Side, frame: int, base: int) -> None:
-        """Draw the title and, below the rows, the counters."""
+        """Draw the title and, below the rows, the counter."""
         pen.text((side.left, 30), side.title, INK, font(42), "lt", stroke_width=1)
         pen.text((side.left, 84), side.caption, QUIET, font(28), "lt")
         padded = sum(side.padded(row, frame) for row in range(side.rows))
@@ -142,12 +142,6 @@ class Scene:
         pen.text((side.left, base), f"{padded:,}", colour, font(60), "lt", stroke_width=1)
         x = side.left + round(font(60).getlength(f"{padded:,}")) + 20
         pen.text((x, base + 16), "padded slots", INK, font(32), "lt")
-        step = (frame - self.trains) // STEP
-        if step >= 0:
-            done = step >= side.steps
-            words = "epoch done" if done else f"step {step + 1} of {side.steps}"
-            colour = colour if done else INK
-            pen.text((side.left + PANEL, base + 16), words, colour, font(32), "rt")
 
     def _legend(self, pen: ImageDraw.ImageDraw, frame: int) -> None:
         """Draw, below the packed blocks, what is going on and what the colours mean."""
@@ -167,20 +161,14 @@ class Scene:
             pen.text((x + 46, y + 13), name, QUIET, font(28), "lm")
 
 
-def animate(plan: Plan, path: Path) -> None:
-    """Write the GIF; the end comes first, where nothing animates."""
-    scene = Scene(plan)
-    frames = [scene.draw(frame) for frame in range(scene.frames)]
-    palette = frames[-1].quantize(64)
-    first, *others = (
-        frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in [frames[-1], *frames]
-    )
-    times = [HOLD_MS, *[FRAME_MS] * (len(others) - 1)]
-    first.save(path, save_all=True, append_images=others[:-1], duration=times, loop=0, disposal=1)
-
-
 if __name__ == "__main__":
     lengths = action_genome_lengths()
     few = np.random.default_rng([0, 0]).choice(len(lengths), 16, replace=False)
-    plan = make_plan(lengths[few], "bload_exact", int(lengths.max()))
-    animate(plan, Path(sys.argv[1]) if sys.argv[1:] else Path(__file__).with_name("blocks.gif"))
+    scene = Scene(make_plan(lengths[few], "bload_exact", int(lengths.max())))
+    *frames, end = (scene.draw(frame) for frame in range(scene.frames))
+    palette, dither = end.quantize(64), Image.Dither.NONE
+    # The end comes first, where nothing animates.
+    first, *rest = (frame.quantize(palette=palette, dither=dither) for frame in [end, *frames])
+    options: dict = {"duration": [HOLD_MS, *[FRAME_MS] * len(rest)], "loop": 0, "disposal": 1}
+    path = sys.argv[1] if sys.argv[1:] else Path(__file__).with_name("blocks.gif")
+    first.save(path, save_all=True, append_images=rest, **options)

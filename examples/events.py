@@ -1,14 +1,10 @@
-"""Train on events with irregular time gaps: ``python examples/events.py``, or torchrun."""
-
-import os
+"""Train on events with irregular time gaps, in one process: ``python examples/events.py``."""
 
 import numpy as np
 import pandas as pd
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.functional import softplus
-from torch.nn.parallel import DistributedDataParallel
 
 from bload import Batch, BlockLoader, check_boundaries, from_dataset, mean_loss, unpack, walk
 
@@ -64,24 +60,20 @@ def unexplained(model: Decaying, loader: BlockLoader) -> float:
     return float((level - target).square().mean() / target.var())
 
 
-if "WORLD_SIZE" in os.environ:  # under torchrun
-    dist.init_process_group("gloo")  # for CPUs, as this program
 torch.manual_seed(0)
 loader, unseen = loader_of(events(240, seed=1)), loader_of(events(60, seed=2))
 model = Decaying()
-net = DistributedDataParallel(model) if dist.is_initialized() else model
 optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
 check_boundaries(model, next(iter(loader)))
 before = unexplained(model, unseen)
 for epoch in range(8):
     loader.set_epoch(epoch)  # new blocks
     for batch in loader:
-        errors_F = (net(batch) - batch.targets_BT)[batch.valid_BT]
+        errors_F = (model(batch) - batch.targets_BT)[batch.valid_BT]
         loss = mean_loss(errors_F.square().sum(), batch)
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
 after = unexplained(model, unseen)
-if loader.sampler.rank == 0:
-    print(loader)
-    print(f"unseen machines: {before:.3f} of the variance left before, {after:.3f} after")
+print(loader)
+print(f"unseen machines: {before:.3f} of the variance left before, {after:.3f} after")
