@@ -9,8 +9,8 @@ wait. Sources of the laws are in lengths.json. Nothing was predicted.
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,45 +29,34 @@ CUT, DOUBLE = ", cut", "bload_exact, 2x"
 PACKED, BATCHES = ("bload", "bload_exact", DOUBLE), ("ragged", "bucket", "single")
 
 
-@dataclass(frozen=True)
-class Law:
-    """A published distribution of lengths.
+LAWS: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_suffix(".json").read_text())
+"""Published distributions of lengths.
 
-    Between two quantiles, or edges of a histogram, the logarithm of a length grows evenly. With a
-    `tail`, lengths between the last two follow a Pareto law of this exponent.
+Either `percent` has, for each of the `lengths`, the percentage of sequences that have at most this
+length, or `counts` the number between two of them. Training often cuts sequences to `cut`.
+"""
+
+
+def percentages(law: dict[str, Any]) -> np.ndarray:
+    """Return the percentages, 0 to 100, of the sequences that have at most the law's lengths."""
+    counts = [0, *law.get("counts", [])]
+    return np.array(law.get("percent") or 100 * np.cumsum(counts) / sum(counts))
+
+
+def quantiles(law: dict[str, Any], share: np.ndarray) -> np.ndarray:
+    """Return the lengths that these shares of the sequences, 0 to 1, do not exceed, int64.
+
+    Between two known lengths the logarithm grows evenly. With a `tail`, lengths between the last
+    two follow a Pareto law of this exponent.
     """
-
-    data: str
-    unit: str
-    source: str
-    lengths: Sequence[float]
-    mean: float
-    cut: int
-    """Length to which training often cuts longer sequences."""
-    percent: Sequence[float] = ()
-    """Percentage, 0 to 100, of the sequences that have at most these lengths."""
-    counts: Sequence[int] = ()
-    """Number of sequences between two of these lengths, in place of `percent`."""
-    std: float | None = None
-    tail: float = 0
-
-    def quantiles(self, share: np.ndarray) -> np.ndarray:
-        """Return the lengths that these shares of the sequences, 0 to 1, do not exceed, int64."""
-        percent = self.percent or 100 * np.cumsum([0, *self.counts]) / sum(self.counts)
-        shares = np.array(percent) / 100
-        lengths = np.exp(np.interp(share, shares, np.log(self.lengths)))
-        if self.tail:
-            low, high = self.lengths[-2:]
-            beyond = np.clip((share - shares[-2]) / (1 - shares[-2]), 0, 1)
-            pareto = low * (1 - beyond * (1 - (low / high) ** self.tail)) ** (-1 / self.tail)
-            lengths = np.where(share > shares[-2], pareto, lengths)
-        return np.maximum(lengths.round(), 1).astype(np.int64)
-
-
-LAWS = {
-    name: Law(**law)
-    for name, law in json.loads(Path(__file__).with_suffix(".json").read_text()).items()
-}
+    shares = percentages(law) / 100
+    lengths = np.exp(np.interp(share, shares, np.log(law["lengths"])))
+    if tail := law.get("tail"):
+        low, high = law["lengths"][-2:]
+        beyond = np.clip((share - shares[-2]) / (1 - shares[-2]), 0, 1)
+        pareto = low * (1 - beyond * (1 - (low / high) ** tail)) ** (-1 / tail)
+        lengths = np.where(share > shares[-2], pareto, lengths)
+    return np.maximum(lengths.round(), 1).astype(np.int64)
 
 
 def kinds() -> Iterator[tuple[str, list[np.ndarray]]]:
@@ -75,9 +64,9 @@ def kinds() -> Iterator[tuple[str, list[np.ndarray]]]:
     yield "videos", [action_genome_lengths()] * DRAWS
     for name, law in LAWS.items():
         shares = [np.random.default_rng(seed).random(SEQUENCES) for seed in range(DRAWS)]
-        draws = [law.quantiles(share) for share in shares]
+        draws = [quantiles(law, share) for share in shares]
         yield name, draws
-        yield name + CUT, [np.minimum(lengths, law.cut) for lengths in draws]
+        yield name + CUT, [np.minimum(lengths, law["cut"]) for lengths in draws]
 
 
 def count(kind: str, draws: Sequence[np.ndarray], ranks: int = RANKS) -> pd.DataFrame:

@@ -75,9 +75,6 @@ class SeveralRanks:
         ]
         for process in self.processes:
             process.start()
-        self._wait_for_ranks()
-
-    def _wait_for_ranks(self) -> None:
         for _ in self.processes:
             self.answers.get(timeout=SECONDS)  # each imports torch
 

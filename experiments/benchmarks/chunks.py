@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -39,7 +40,7 @@ class Zeros:
 
 def measure(quick: bool) -> Iterator[Row]:
     """Yield a row for each number of sequences and packer, whole and in chunks."""
-    million, base = 100_000 if quick else 1_000_000, 0.0
+    million, base = 10_000 if quick else 1_000_000, 0.0
     for sequences in (million, 10 * million, 100 * million):
         with tempfile.NamedTemporaryFile(suffix=".npy") as file:
             rng = np.random.default_rng(0)
@@ -65,22 +66,21 @@ def run_rank(*arguments: str) -> Row:
     return row | {"MiB": peak - row.pop("MiB")}
 
 
-def anonymous_memory(process: int | str, parent: str = "") -> float:
-    """Return the MiB that a process and its children hold without pages of files."""
-    try:
-        command = Path(f"/proc/{process}/cmdline").read_text()
-        status = Path(f"/proc/{process}/status").read_text()
-        children = child_processes(process)
-    except OSError:  # it has ended
-        return 0.0
-    if command == parent:  # it has just begun, and still shares its parent's memory
-        return 0.0
-    own = sum(map(int, re.findall(r"RssAnon:\s+(\d+)", status))) / 2**10
-    return own + sum(anonymous_memory(child, command) for child in children)
+def anonymous_memory(process: int | str) -> float:
+    """Return the MiB that a process and its children hold without pages of files (Linux)."""
+    commands, mib = set[str](), 0.0
+    for number in (process, *child_processes(process)):
+        with suppress(OSError):  # it has ended
+            command = Path(f"/proc/{number}/cmdline").read_text()
+            status = Path(f"/proc/{number}/status").read_text()
+            if command not in commands:  # a child that has just begun shares its parent's memory
+                mib += sum(map(int, re.findall(r"RssAnon:\s+(\d+)", status))) / 2**10
+            commands.add(command)
+    return mib
 
 
 def child_processes(process: int | str) -> list[str]:
-    """List the children of a process (Linux)."""
+    """List the children of a process."""
     tasks = Path(f"/proc/{process}/task").glob("*/children")
     return [child for task in tasks for child in task.read_text().split()]
 

@@ -3,7 +3,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 
 from bload.errors import InputError
 from datasets.action_genome import ActionGenome, VideoSource
@@ -42,38 +41,6 @@ def test_a_share_of_the_training_videos_is_set_apart_and_always_the_same(small_r
     assert (len(train), len(apart)) == (6, 2)
     assert sorted(train + apart) == [*whole]
     assert again == apart
-
-
-def test_a_run_of_frames_is_the_same_as_the_slice_of_the_whole_video(small_root):
-    source = ActionGenome(small_root, "train", (64, 64))
-    video = int(source.lengths.argmax())
-    whole_TCHW, targets = source.read(video, 0, int(source.lengths[video]))
-    part_TCHW, part_targets = source.read(video, 3, 4)
-    assert part_TCHW.dtype == torch.uint8
-    assert torch.equal(part_TCHW, whole_TCHW[3:7])
-    assert [t.name for t in part_targets] == [t.name for t in targets[3:7]]
-
-
-def test_a_cache_gives_every_video_its_own_pixels(small_root, tmp_path):
-    source = ActionGenome(small_root, "test", (64, 64))
-    cached = ActionGenome(small_root, "test", (64, 64), cache=tmp_path / "cache")
-    assert type(cached.store) is not type(source.store)
-    for video, length in enumerate(source.lengths.tolist()):
-        for first in (0, 1):
-            wanted_TCHW, _ = source.read(video, first, length - first)
-            assert torch.equal(cached.read(video, first, length - first)[0], wanted_TCHW)
-
-
-def test_the_union_box_of_a_video_is_the_box_around_all_its_boxes(small_root):
-    source = ActionGenome(small_root, "train", (64, 64))
-    for video, length in enumerate(source.lengths.tolist()):
-        boxes = [
-            box
-            for target in source.targets(video, 0, length)
-            for box in (target.person_box_4, *target.object_boxes_M4)
-        ]
-        low, high = np.min(boxes, 0)[:2], np.max(boxes, 0)[2:]
-        np.testing.assert_allclose(source.annotated[video].union_box(), [*low / 64, *high / 64])
 
 
 def test_a_video_that_cannot_be_is_refused(small_root, tmp_path):

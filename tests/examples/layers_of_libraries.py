@@ -1,30 +1,15 @@
 """Layers of other libraries on packed blocks compute what they compute on each sequence alone."""
 
 import torch
-from minGRU_pytorch import minGRU
 from tensordict import TensorDict
-from torch import nn
 from torchrl.modules import GRUModule
 from x_transformers import Decoder
 
-from bload import BlockLoader, check_boundaries, from_dataset, walk
+from bload import BlockLoader, check_boundaries, from_dataset
 
 torch.manual_seed(0)
 SEQUENCES = [torch.randn(n, 8) for n in (7, 3, 12, 1, 9, 5, 8)]
 (BATCH,) = BlockLoader(from_dataset(SEQUENCES, length=len), t_max=16, batch_slots=64)
-
-
-class WalkedMinGRU(nn.Module):
-    def __init__(self, gru):
-        super().__init__()
-        self.gru = gru
-
-    def init_state(self, inputs_BD):
-        return torch.zeros_like(inputs_BD)[:, None]
-
-    def step(self, inputs_BD, state):
-        outputs, state = self.gru(inputs_BD[:, None], state, return_next_prev_hidden=True)
-        return outputs[:, 0], state
 
 
 def by_torchrl(frames_BT, start_BT):
@@ -34,14 +19,9 @@ def by_torchrl(frames_BT, start_BT):
     return torchrl(TensorDict(names, shape))["outputs"]
 
 
-gru = minGRU(8)
 torchrl = GRUModule(8, 16, in_keys=["frames", "state"], out_keys=["outputs", ("next", "state")])
 decoder = Decoder(dim=8, depth=2, heads=2, alibi_pos_bias=True)
 FORMS = {
-    "minGRU": (
-        lambda batch: walk(WalkedMinGRU(gru), batch.inputs_BT, batch.start_BT)[0],
-        lambda frames: gru(frames[None])[0],
-    ),
     "TorchRL": (
         lambda batch: by_torchrl(batch.inputs_BT, batch.start_BT),
         lambda frames: by_torchrl(frames[None], torch.arange(len(frames))[None] == 0)[0],

@@ -32,8 +32,7 @@ slow = [pytest.mark.slow, pytest.mark.dist]
 
 @pytest.mark.slow
 def test_layers_of_other_libraries_see_each_sequence_alone(wheel, tmp_path):
-    requirements = "minGRU-pytorch", "torchrl", "x-transformers"
-    environment = Environment(tmp_path / "environment", wheel, *requirements)
+    environment = Environment(tmp_path / "environment", wheel, "torchrl", "x-transformers")
     environment.run(ROOT / "tests/examples/layers_of_libraries.py", cwd=tmp_path)
 
 

@@ -2,17 +2,13 @@
 
 import os
 import re
-from dataclasses import replace
 from functools import cache
 from math import prod
 
-import numpy as np
 import pytest
 from hydra import compose, initialize_config_dir
 
-from bload import InputError, make_plan
-from bload.schedule.balance import make_schedule
-from datasets.synthetic.world import draw_lengths
+from bload import InputError
 from training.compose import compose_job
 from training.config import CONFIGS
 
@@ -77,36 +73,11 @@ def test_horizon_starts_from_what_frames_trains():
     assert horizon.model.weights == f"{frames.run.root}/{frames.run.name}/last.pt"
 
 
-def test_single_runs_lie_in_a_folder_of_their_name():
-    for name in ("action_genome", "frames", "smoke"):
-        job = compose_job("train", [f"experiment={name}"])
-        assert job.run.root == f"runs/{job.experiment.name}" == f"runs/{name}"
-
-
-def test_action_genome_is_the_full_network_by_its_own_recipe_on_augmented_exact_blocks():
-    job = compose_job("train", ["experiment=action_genome"])
-    plain = compose_job("train", ["model=dds", "dataset=action_genome"])
-    assert (job.model.name, job.model.weights, job.model.recompute) == ("dds", "detr", "auto")
-    assert (job.loader.name, job.dataset.name) == ("bload_exact", "action_genome")
-    assert job.dataset.small_boxes == "computed"
-    assert job.dataset.augment.flip == 0.5
-    assert replace(job.train, workers=1, eval_every=0) == plain.train
-    assert (job.train.amp, job.train.eval_every, job.loss) == ("auto", 1, plain.loss)
-
-
 def test_reading_processes_are_a_share_of_the_cores_up_to_eight(monkeypatch):
     for cores, ranks, workers in ((2, 1, 2), (64, 8, 8), (64, 2, 8), (12, 4, 3), (2, 4, 1)):
         monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: range(cores))
         monkeypatch.setenv("LOCAL_WORLD_SIZE", str(ranks))
         assert compose_job("train", ["experiment=action_genome"]).train.workers == workers
-
-
-def test_equal_work_is_that_of_the_epochs_of_bload():
-    job, more = (compose_job("train", [f"experiment=one_rank{end}"]) for end in ("", "_work"))
-    lengths = draw_lengths("train", job.dataset.train_videos, np.random.default_rng(0))
-    plan = make_plan(lengths, "bload")
-    epoch = make_schedule(plan, 1, job.train.batch_slots).account.processed
-    assert more.train.slots / epoch == pytest.approx(job.train.epochs, rel=0.02)
 
 
 def test_a_loader_has_the_rate_of_its_experiment_and_train_lr_moves_all_three():
@@ -128,10 +99,3 @@ def test_ranks_share_the_slots_of_a_step_of_the_papers_table(monkeypatch):
     for ranks in (1, 2, 4):
         monkeypatch.setenv("WORLD_SIZE", str(ranks))
         assert compose_job("train", ["experiment=paper_table"]).train.batch_slots == 188 // ranks
-
-
-def test_steps_of_the_t_max_sweep_hold_equally_many_slots():
-    for size in ((), ("size=quick",)):
-        job, varied = experiment("tmax_sweep", *size)
-        sizes = {job.train.batch_slots // int(t) * int(t) for t in varied["loader.t_max"]}
-        assert sizes == {256, 258}

@@ -1,39 +1,33 @@
+"""Frames are cached as decoded and resized, by one process, and made anew for other files."""
+
 import os
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations
 
-import numpy as np
 import pytest
 import torch
 from PIL import Image
 from torchvision.transforms.v2 import functional as transforms
 
 from bload.errors import InputError
-from datasets.annotations.targets import FrameTargets, Video
+from datasets.action_genome import ActionGenome
 from datasets.frames.cache import FrameCache
-from datasets.frames.files import FrameFiles
+from tests.datasets.box_root import write_box_root
 
 SIZES = {"A.mp4": (24, 40), "B.mp4": (40, 24), "C.mp4": (6, 8), "D.mp4": (24, 40)}
 LENGTH = 5
 
 
 class Made:
-    """A root of videos of three sizes, and the place of their cache."""
+    """A root of videos of three sizes, whose frames all differ, and the place of their cache."""
 
     def __init__(self, scratch):
-        self.root, self.folder = scratch / "root", scratch / "cache" / "test"
-        self.files = FrameFiles(self.root)
-        rng, self.videos = np.random.default_rng(0), []
-        graph = np.zeros((1, 4), np.float32), np.full(1, 2), np.zeros((1, 2), np.int64)
-        for video, (h, w) in SIZES.items():
-            names = [f"{video}/{number:06d}.png" for number in range(1, LENGTH + 1)]
-            (self.root / "frames" / video).mkdir(parents=True)
-            for name in names:
-                pixels_hw3 = rng.integers(0, 256, (h, w, 3), dtype=np.uint8)
-                Image.fromarray(pixels_hw3).save(self.root / "frames" / name)
-            targets = [FrameTargets(name, (h, w), graph[0][0], *graph) for name in names]
-            self.videos.append(Video(video, tuple(targets)))
+        boxes = [(x, 0, x + 3, 4) for x in range(LENGTH)]
+        videos = {video: ((width, height), boxes) for video, (height, width) in SIZES.items()}
+        self.root, self.folder = write_box_root(scratch / "root", videos), scratch / "cache"
+        source = ActionGenome(self.root, "train", (12, 12))
+        self.files, self.videos = source.files, source.annotated
 
     def open(self, size_hw=(12, 12)):
         return FrameCache(self.folder, self.files, self.videos, size_hw)
@@ -71,7 +65,7 @@ def test_every_part_of_a_video_reads_as_in_the_whole_also_in_another_process(mad
 def test_one_of_those_that_ask_fills_it_and_then_nothing_is_decoded(made):
     with ThreadPoolExecutor(3) as pool:
         first, *others = pool.map(lambda _: made.read(made.open()), range(3))
-    for path in made.root.rglob("*/000002.png"):
+    for path in made.root.rglob("*/000004.png"):
         path.unlink()
     for frames in (*others, made.read(made.open())):
         assert all(map(torch.equal, frames, first))
@@ -93,6 +87,6 @@ def test_a_file_that_is_cut_short_or_a_frame_that_does_not_decode_is_named(made)
         file.truncate(1000)
     with pytest.raises(InputError, match=f"{cache.paths[0]} cannot be read .* remove it"):
         made.read(cache)
-    (made.root / "frames" / "B.mp4" / "000002.png").write_bytes(b"text")
-    with pytest.raises(InputError, match=r"B.mp4/000002.png cannot be read"):
+    (made.root / "frames" / "B.mp4" / "000004.png").write_bytes(b"text")
+    with pytest.raises(InputError, match=r"B.mp4/000004.png cannot be read"):
         made.open((20, 20))

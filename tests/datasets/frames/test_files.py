@@ -1,51 +1,37 @@
-import numpy as np
 import pytest
-import torch
-from PIL import Image
 
 from bload.errors import InputError
-from datasets.annotations.targets import FrameTargets
-from datasets.frames.files import FrameFiles
+from datasets.action_genome import ActionGenome
+from datasets.annotations.read import PERSONS_FILE
+from tests.datasets.annotations.making import edit
+from tests.datasets.box_root import write_box_root
 
-NAME = "A.mp4/000001.png"
-
-
-def target(size_hw=(24, 40)):
-    box = np.zeros((1, 4), np.float32)
-    return FrameTargets(NAME, size_hw, box[0], box, np.array([5]), np.zeros((0, 2), dtype=np.int64))
+NAME = "A.mp4/000004.png"
 
 
 @pytest.fixture
-def picture(tmp_path):
-    path = tmp_path / "frames" / NAME
-    path.parent.mkdir(parents=True)
-    pixels_HW3 = np.random.default_rng(0).integers(0, 256, (24, 40, 3), dtype=np.uint8)
-    Image.fromarray(pixels_HW3).save(path)
-    return path, pixels_HW3
+def root(tmp_path):
+    return write_box_root(tmp_path / "root", {"A.mp4": ((40, 24), [(1, 1, 9, 9)] * 3)})
 
 
-def test_pixels_come_back_unchanged(tmp_path, picture):
-    frames_TCHW = FrameFiles(tmp_path).read(0, 0, [target(), target()])
-    assert (frames_TCHW.shape, frames_TCHW.dtype) == ((2, 3, 24, 40), torch.uint8)
-    np.testing.assert_array_equal(frames_TCHW[1].permute(1, 2, 0).numpy(), picture[1])
-
-
-def test_a_bad_frame_is_named_and_never_replaced(tmp_path, picture):
-    path, files = picture[0], FrameFiles(tmp_path)
-    with pytest.raises(InputError, match=rf"{NAME} is 40 x 24 pixels .* asks for 64 x 48"):
-        files.read(0, 0, [target((48, 64))])
-    path.write_bytes(path.read_bytes()[:100])
+def test_a_bad_frame_is_named_and_never_replaced(root):
+    path, source = root / "frames" / NAME, ActionGenome(root, "train", (24, 40))
+    edit(
+        root, lambda value: [one.update(bbox_size=(64, 48)) for one in value.values()], PERSONS_FILE
+    )
+    larger = ActionGenome(root, "train", (24, 40))
+    with pytest.raises(InputError, match=r"A.mp4/000001.png is 40 x 24 pixels .* for 64 x 48"):
+        larger.read(0, 0, 3)
+    path.write_bytes(path.read_bytes()[:50])
     with pytest.raises(InputError, match=rf"{NAME} cannot be read"):
-        files.read(0, 0, [target(), target()])
+        source.read(0, 0, 3)
     path.unlink()
     with pytest.raises(InputError, match=rf"{NAME} is missing"):
-        files.read(0, 0, [target()])
+        source.read(0, 0, 3)
 
 
-@pytest.mark.usefixtures("picture")
-def test_all_missing_frames_are_reported_together_before_any_is_read(tmp_path):
-    files = FrameFiles(tmp_path)
-    files.check_all_exist([NAME])
-    names = [NAME, "A.mp4/000004.png", *(f"B.mp4/{number:06d}.png" for number in range(1, 5))]
-    with pytest.raises(InputError, match=r"missing frames \(5\): A.mp4/000004.png; .* and 2 more"):
+def test_all_missing_frames_are_reported_together_before_any_is_read(root):
+    files = ActionGenome(root, "train", (24, 40)).files
+    names = [NAME, "A.mp4/000002.png", *(f"B.mp4/{number:06d}.png" for number in range(1, 5))]
+    with pytest.raises(InputError, match=r"missing frames \(5\): A.mp4/000002.png; .* and 2 more"):
         files.check_all_exist(names)

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import chisquare
 
 from bload.errors import InputError
 from datasets.action_genome import ActionGenome
@@ -84,21 +83,6 @@ def test_weights_are_the_expectation_over_all_joint_codes():
                 np.testing.assert_allclose(weights_TMR[t], wanted_MR, rtol=1e-12, atol=1e-15)
                 checked += script.visible_TM[t].sum() == 2
     assert checked >= 30
-
-
-def test_a_code_out_of_reach_is_a_fresh_draw():
-    many = write_scripts(World(train_videos=300, seed=5), "train")
-    for (kind, chances, _), age in itertools.product(KINDS, (1, 5)):
-        # One draw per object, since the draws of one object are the same code for many frames.
-        drawn = np.zeros(len(chances))
-        for script in many:
-            states = getattr(script, kind)
-            old_TM = states.age_TM == age
-            for m in np.flatnonzero(old_TM.any(axis=0)):
-                drawn[states.code_TM[np.argmax(old_TM[:, m]), m]] += 1
-        assert drawn.sum() > 250
-        assert chisquare(drawn, drawn.sum() * chances).pvalue > 0.001
-        assert chisquare(drawn, np.full(len(drawn), drawn.mean())).pvalue < 1e-6
 
 
 @pytest.mark.parametrize("part", [False, True])

@@ -5,7 +5,7 @@ import pytest
 
 from datasets.synthetic import cues
 from datasets.synthetic.cues import NO_CUE
-from datasets.synthetic.painter import BLANK, CUE_COLOURS, cue_cells, paint, tile
+from datasets.synthetic.painter import BLANK, CUE_COLOURS, cue_cells, paint
 from datasets.synthetic.script import COUNTS, NO_OBJECT, write_scripts
 from datasets.synthetic.world import World
 
@@ -46,22 +46,3 @@ def test_labels_follow_from_the_pixels_of_this_and_earlier_frames(image_size):
                 relations = script.relations(t, m)
                 assert relations[0] == (attention[m],)
                 assert relations[2] == cues.CONTACTING_CODES[contacting[m]]
-
-
-def test_class_and_depth_can_be_read_from_the_pixels_of_one_frame():
-    world = World(train_videos=20, test_videos=1, object_classes=35)
-    right = []
-    for script in write_scripts(world, "train"):
-        for position in np.flatnonzero(script.kind_F == COUNTS)[::3]:
-            image_HW3, t = paint(script, position).astype(int), script.source_F[position]
-            for m in np.flatnonzero(script.visible_TM[t]):
-                x1, y1, x2, y2 = script.object_boxes_TM4[t, m]
-                found = image_HW3[y1:y2, x1:x2][5:]
-                looks = {
-                    (k, front): np.abs(tile(k, y2 - y1, x2 - x1, front, 64)[5:] - found).sum()
-                    for k in world.classes_K().tolist()
-                    for front in (False, True)
-                }
-                truth = (script.classes_M[m], script.in_front_TM[t, m])
-                right.append(min(looks, key=looks.get) == truth)
-    assert np.mean(right) > 0.98

@@ -30,18 +30,6 @@ def test_the_label_in_force_is_the_last_cue_shown_in_this_video():
                 assert (kind.code_TM[t, m], kind.age_TM[t, m]) == (code, age)
 
 
-def test_cues_come_as_often_and_as_late_as_their_knobs_say():
-    every = [state for script in write_scripts(MANY, "train") for state in states(script)]
-    late = [cue_T[np.argmax(visible_T)] == NO_CUE for visible_T, cue_T, *_ in every]
-    assert 0.4 < np.mean(late) < 0.6
-    # After the first cue a frame repeats it at cue_rate, and begins a state every 16 frames.
-    shown = [
-        (cue_T != NO_CUE)[visible_T & (kind.age_TM[:, m] != NO_CUE)][1:]
-        for visible_T, cue_T, kind, m, _ in every
-    ]
-    assert abs(np.concatenate(shown).mean() - (0.4 + 0.6 / 16)) < 0.03
-
-
 def test_frames_that_count_show_one_to_three_objects_of_distinct_classes():
     scripts = write_scripts(MANY, "train")
     for script in scripts:
@@ -54,16 +42,3 @@ def test_frames_that_count_show_one_to_three_objects_of_distinct_classes():
         np.testing.assert_array_equal(script.source_F[others], script.source_F[others + 1])
     extra = sum((script.kind_F != COUNTS).sum() for script in scripts)
     assert abs(extra / sum(script.frames for script in scripts) - 0.03) < 0.015
-
-
-def test_the_default_world_shows_every_relation_and_every_class():
-    world = World()
-    scripts = write_scripts(world, "test")
-    targets = [target for script in scripts for target in script.targets()]
-    relations_MR = np.concatenate([target.relations_MR() for target in targets])
-    assert relations_MR.any(axis=0).all()
-    for group, most in ((slice(3), 1), (slice(3, 9), 2), (slice(9, 26), 2)):
-        held_M = relations_MR[:, group].sum(axis=1)
-        assert (held_M.min(), held_M.max()) == (1, most)
-    classes = {k for script in scripts for k in script.classes_M.tolist()}
-    assert classes == {*world.classes_K().tolist()}

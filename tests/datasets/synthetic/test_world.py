@@ -12,7 +12,6 @@ from datasets.synthetic.world import World, draw_lengths
 
 def test_impossible_knobs_are_named_with_their_value():
     for knobs, words in (
-        ({"image_size": 16}, "image_size is 16; .* 32"),
         ({"object_classes": 2}, "max_objects is 3 .* 2"),
         ({"cue_rate": 1.5}, "cue_rate is 1.5; .* 1"),
     ):
