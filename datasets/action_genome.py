@@ -94,10 +94,6 @@ class VideoSource:
             frames_TChw = F.pad(frames_TChw, (0, canvas_width - width, 0, canvas_height - height))
         return frames_TChw, targets
 
-    def picture(self, target: FrameTargets) -> torch.Tensor:
-        """Return one frame in its native size, uint8 ``(3, h, w)``, for pictures."""
-        return self.files.frame(target)
-
 
 class ActionGenome(VideoSource):
     """One split of an Action Genome root, real or synthetic, with the arguments of `VideoSource`.

@@ -9,10 +9,9 @@ Holm's correction is within a question (dev/LOG.md, "The headline, again").
 
 from pathlib import Path
 
-from experiments import study
 from experiments.intervals import corrected, signed, student
 from experiments.runs import name_splits, read_runs
-from experiments.study import markdown, report_runs
+from experiments.study import markdown, name_missing, report_runs
 
 QUESTIONS = {
     "memory": ("model.temporal", ["none"]),
@@ -48,7 +47,7 @@ def tables(folder: Path) -> str:
             rows.append([*row, signed(seeds.remembered - base.remembered)])
     heads = ["question", f"`{loader}` with", "seeds", f"Recall@20, {name_splits(runs)}"]
     heads += ["minus no change", "needs memory", "minus no change"]
-    return markdown(rows, heads, words=2) + study.name_missing(missing)
+    return markdown(rows, heads, words=2) + name_missing(missing)
 
 
 if __name__ == "__main__":

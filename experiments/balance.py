@@ -16,7 +16,6 @@ import numpy as np
 
 from bload import Cost, Plan, action_genome_lengths, make_plan
 from bload.schedule.balance import BALANCES, make_schedule
-from bload.schedule.schedule import Schedule
 from datasets.files import exit_on_input_error
 from experiments import study
 from experiments.intervals import student
@@ -27,36 +26,30 @@ RANKS = 8
 LEARNED = ["none", "window", "queue"]
 
 
-def block_cost(plan: Plan) -> Cost:
-    return Cost(slot=1, pair=1 / plan.t_max)
+def deal(plan: Plan, ranks: int, blocks: int, balance: str) -> tuple[float, float]:
+    """Schedule a plan, with so many blocks per rank and step.
 
-
-def deal(plan: Plan, ranks: int, blocks: int, balance: str) -> Schedule:
-    """Schedule a plan, with so many blocks per rank and step."""
-    rng, cost = np.random.default_rng([0, 0, 1]), block_cost(plan)
-    return make_schedule(plan, ranks, micro_batches=blocks, balance=balance, cost=cost, rng=rng)
-
-
-def spread(schedule: Schedule) -> float:
-    """Return the standard deviation over full steps of the cost of a step's blocks."""
-    cost_B = block_cost(schedule.plan).of_blocks(schedule.plan)
+    Returns the time of an epoch over that of the same work spread evenly over all ranks, and the
+    standard deviation over full steps of the cost of a step's blocks.
+    """
+    rng, cost = np.random.default_rng([0, 0, 1]), Cost(slot=1, pair=1 / plan.t_max)
+    options: dict = {"micro_batches": blocks, "balance": balance, "cost": cost, "rng": rng}
+    schedule, cost_B = make_schedule(plan, ranks, **options), cost.of_blocks(plan)
     steps = [block[block >= 0] for block in map(schedule.blocks_of_step, range(schedule.steps))]
     full = max(map(len, steps))
-    return float(np.std([cost_B[step].sum() for step in steps if len(step) == full]))
+    spread = np.std([cost_B[step].sum() for step in steps if len(step) == full])
+    return schedule.loads(cost).max(axis=1).sum() * ranks / cost_B.sum(), float(spread)
 
 
 def counted_table(plans: dict[str, Plan], ranks: int = RANKS) -> str:
     """Tabulate time over ideal and spread of every balance, a column for each plan."""
     rows = []
     for blocks, balance in product((1, 4), BALANCES):
-        over_ideal, spreads = [], []
-        for plan in plans.values():
-            schedule, random = (deal(plan, ranks, blocks, name) for name in (balance, "none"))
-            seconds = schedule.loads(block_cost(plan)).max(axis=1).sum()
-            ideal = block_cost(plan).of_blocks(plan).sum() / ranks
-            over_ideal.append(f"{seconds / ideal:.3f}")
-            spreads.append(f"{spread(schedule) / (spread(random) or 1):.2f}")
-        rows.append([blocks, f"`{balance}`", *over_ideal, *spreads])
+        dealt = [deal(plan, ranks, blocks, balance) for plan in plans.values()]
+        random = [deal(plan, ranks, blocks, "none") for plan in plans.values()]
+        rows.append([blocks, f"`{balance}`", *(f"{over_ideal:.3f}" for over_ideal, _ in dealt)])
+        pairs = zip(dealt, random, strict=True)
+        rows[-1] += [f"{spread / (base or 1):.2f}" for (_, spread), (_, base) in pairs]
     heads = ["blocks per rank and step", "`loader.balance`", *plans]
     return study.markdown(rows, [*heads, *(f"spread, {name}" for name in plans)], words=2)
 

@@ -64,12 +64,6 @@ def work_to(curve: pd.DataFrame, level: float, key: str = "processed") -> float:
     return float(np.interp(level, [0, *curve.recall][ends], [0, *curve[key]][ends]))
 
 
-def format_ratio(work: pd.Series, other: pd.Series, digits: int = 1) -> str:
-    """Format the ratio of work to other work, by seed; empty if a run did not get there."""
-    missing = work.isna().any() or other.isna().any()
-    return "" if missing else ratio(work, other).text(digits)
-
-
 def tables(folder: Path) -> str:
     """Tabulate where each loader ends, the work to get there, and differences by seed."""
     runs, curves = read(folder)
@@ -83,10 +77,10 @@ def tables(folder: Path) -> str:
         difference = "" if loader == "naive" else signed(ends[loader] - ends.naive)
         counts = [f"{count:,.0f}" for count in work.loc[loader]]
         reached.append([loader, *counts, student(ends[loader]).text(), difference])
-        shares = [format_ratio(table[loader], table.naive, 2) for table in (slots, frames)]
+        shares = [ratio(table[loader], table.naive).text(2) for table in (slots, frames)]
         shares = ["1", "1"] if loader == "naive" else shares
         spent.append([loader, student(slots[loader]).text(0), *shares])
-    more_work = format_ratio(slots.naive, slots.bload)
+    more_work = ratio(slots.naive, slots.bload).text()
     predicted = [
         ["`bload` ends level with `naive`, points", signed(ends.bload - ends.naive)],
         ["`sampling` ends below `bload`, points", signed(ends.sampling - ends.bload)],

@@ -124,17 +124,16 @@ def split_tables(runs: pd.DataFrame) -> list[str]:
     ]
 
 
-def control_table(single: pd.DataFrame, repeated: pd.DataFrame) -> str:
+def control_table(once: pd.DataFrame, again: pd.DataFrame) -> str:
     """Tabulate what cues that are shown again and again leave of the gain over fresh clips."""
-    dwell = repeated[DWELL].iloc[0]
-    once, again = (
-        subtract(runs[runs[DWELL] == dwell], "sampling").sum(axis=1, skipna=False)
-        for runs in (single, repeated)
-    )
-    gains = {"shown once": once, "shown again and again": again, "once minus again": once - again}
-    rows = [[words, signed(points)] for words, points in gains.items()]
-    heads = [f"states of {name_dwell(dwell)}, cues", "`bload` minus sampling"]
-    return markdown(rows, heads)
+    dwell = again[DWELL].iloc[0]
+    single, repeated = (subtract(runs, "sampling")[dwell] for runs in (once, again))
+    rows = [
+        ["shown once", signed(single)],
+        ["shown again and again", signed(repeated)],
+        ["once minus again", signed(single - repeated)],
+    ]
+    return markdown(rows, [f"states of {name_dwell(dwell)}, cues", "`bload` minus sampling"])
 
 
 def name_dwell(dwell: float) -> str:

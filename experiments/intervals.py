@@ -43,10 +43,11 @@ def signed(differences: Iterable[float]) -> str:
 def ratio(values: Iterable[float], others: Iterable[float]) -> Interval:
     """Return the ratio of geometric means of positive values, which are pairs in order.
 
-    The interval is Student's of the logarithms.
+    The interval is Student's of the logarithms. If a value is missing, so is the ratio (NaN).
     """
     logs, other_logs = (np.log(np.asarray([*series], dtype=float)) for series in (values, others))
-    interval = student(logs - other_logs)
+    differences = logs - other_logs
+    interval = student([] if np.isnan(differences).any() else differences)
     return Interval(*map(math.exp, (interval.mean, interval.low, interval.high)))
 
 

@@ -194,10 +194,10 @@ def complete_runs(jobs: list[tuple], wheel: Path) -> pd.DataFrame:
 def search_rates(wheel: Path) -> dict[tuple, float]:
     """Return the best rate by model and loader; if it is at an edge, the grid goes on."""
     best_rate, new_rates = dict.fromkeys(SEEDS, 0.0), {pair: [*RATES] for pair in SEEDS}
-    while ways := [(*pair, seed) for pair in SEEDS for seed in SEARCH_SEEDS if new_rates[pair]]:
-        rows = complete_runs(
-            [("search", *way, rate) for way in ways for rate in new_rates[way[:2]]], wheel
-        )
+    while any(new_rates.values()):
+        ways = [(*pair, seed) for pair in SEEDS for seed in SEARCH_SEEDS]
+        jobs = [("search", *way, rate) for way in ways for rate in new_rates[way[:2]]]
+        rows = complete_runs(jobs, wheel)
         means = rows[rows.stage == "search"].groupby([*PAIR, "rate"]).validation.mean()
         for pair in SEEDS:
             rates, best_rate[pair] = means[pair].index.tolist(), float(means[pair].idxmax())

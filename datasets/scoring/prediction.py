@@ -48,12 +48,6 @@ class FramePrediction:
         """Return the number of pairs P."""
         return len(self.object_classes_P)
 
-    @classmethod
-    def empty(cls) -> "FramePrediction":
-        """Make the prediction of a frame for which nothing is proposed; it counts with recall 0."""
-        arrays = {name: np.zeros(shape, np.float32) for name, shape in _shapes(0).items()}
-        return cls(object_classes_P=np.zeros(0, np.int64), **arrays)
-
 
 def _shapes(P: int) -> dict[str, tuple[int, ...]]:
     boxes = dict.fromkeys(("person_boxes_P4", "object_boxes_P4"), (P, 4))

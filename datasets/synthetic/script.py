@@ -16,7 +16,7 @@ from datasets.synthetic import cues
 from datasets.synthetic.cues import States
 from datasets.synthetic.motion import appearances, object_paths, person_path
 from datasets.synthetic.spatial import spatial_relations
-from datasets.synthetic.world import CANVAS, World
+from datasets.synthetic.world import CANVAS, SPLITS, World
 
 COUNTS, NO_OBJECT, NO_PERSON = 0, 1, 2
 """Kinds of a frame in the files: labelled, without an object, without a person."""
@@ -91,7 +91,7 @@ class Script:
 
 def write_script(world: World, split: str, index: int, length: int) -> Script:
     """Write the script of video `index` of `split`, with `length` labelled frames."""
-    rng = world.video_rng(split, index)
+    rng = np.random.default_rng([world.seed, 1, SPLITS.index(split), index])
     objects = int(rng.integers(1, world.max_objects + 1))
     classes_M = rng.permutation(world.classes_K())[:objects]
     object_sides_M2 = rng.uniform(18, 21, size=(objects, 2))

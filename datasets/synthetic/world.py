@@ -75,10 +75,6 @@ class World(Checked):
         law = "train" if split == "train" else "test"
         return draw_lengths(law, getattr(self, f"{split}_videos"), rng)
 
-    def video_rng(self, split: str, index: int) -> np.random.Generator:
-        """Return the generator from which everything in one video is drawn."""
-        return np.random.default_rng([self.seed, 1, SPLITS.index(split), index])
-
 
 def draw_lengths(split: str, videos: int, rng: np.random.Generator) -> np.ndarray:
     """Draw lengths of `videos` videos, int64 ``(videos,)``: even quantiles of the real ones.

@@ -114,15 +114,12 @@ def test_loss(model: Any, test: list[Item]) -> float:
     return sum(loss * count for loss, count in pairs) / sum(count for _, count in pairs)
 
 
-def main(file: str, quick: str) -> None:
-    torch.set_num_threads(1)
-    data, test = (texts(64, 0), texts(8, 1)) if quick == "1" else (texts(1600, 0), texts(200, 1))
-    rows = [train(way, s, data, test) for s in range(1 if quick == "1" else 3) for way in WAYS]
-    Path(file).write_text(json.dumps(rows, default=float))
-
-
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    torch.set_num_threads(1)
+    sizes, seeds = ((64, 8), 1) if sys.argv[2] == "1" else ((1600, 200), 3)
+    data, test = (texts(size, seed) for seed, size in enumerate(sizes))
+    rows = [train(way, seed, data, test) for seed in range(seeds) for way in WAYS]
+    Path(sys.argv[1]).write_text(json.dumps(rows, default=float))
 else:
     from experiments.benchmarks import Table
 

@@ -55,7 +55,7 @@ def colours(target, *predictions):
 def test_hits_are_green_and_misses_red_in_the_column_of_their_frame(target):
     half = perfect(target)
     half.relation_scores_PR[1] = 1 - half.relation_scores_PR[1]  # all labels of one object wrong
-    seen = colours(target, perfect(target), half, FramePrediction.empty())
+    seen = colours(target, perfect(target), half, drawing.cup_frame("", [0], [])[0])
     assert seen == [{GREEN}, {GREEN, RED}, {RED}]
 
 

@@ -71,7 +71,7 @@ class Album:
         """Yield name and picture of each video that this rank has seen."""
         for video, targets in self.video_targets.items():
             if all(target.name in self.frame_predictions for target in targets):
-                pixels = (self.source.picture(target).permute(1, 2, 0) for target in targets)
+                pixels = (self.source.files.frame(target).permute(1, 2, 0) for target in targets)
                 images = (Image.fromarray(pixels_HWC.numpy()) for pixels_HWC in pixels)
                 predictions = [self.frame_predictions[target.name] for target in targets]
                 frames = zip(images, targets, predictions, strict=True)

@@ -16,9 +16,7 @@ def root(tmp_path):
 
 def test_a_bad_frame_is_named_and_never_replaced(root):
     path, source = root / "frames" / NAME, ActionGenome(root, "train", (24, 40))
-    edit(
-        root, lambda value: [one.update(bbox_size=(64, 48)) for one in value.values()], PERSONS_FILE
-    )
+    edit(root, lambda value: [p.update(bbox_size=(64, 48)) for p in value.values()], PERSONS_FILE)
     larger = ActionGenome(root, "train", (24, 40))
     with pytest.raises(InputError, match=r"A.mp4/000001.png is 40 x 24 pixels .* for 64 x 48"):
         larger.read(0, 0, 3)

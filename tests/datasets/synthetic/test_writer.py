@@ -1,6 +1,7 @@
 """Roots: Action Genome's files, the same bytes for the same knobs, whole or not there."""
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -59,19 +60,11 @@ def test_nothing_is_written_over(tmp_path):
 
 
 def test_an_interrupted_make_leaves_no_root_and_the_next_one_completes(tmp_path, monkeypatch):
-    paint, drawn = writer.paint, []
-
-    def interrupted(script, position):
-        drawn.append(position)
-        if len(drawn) == 6:
-            raise KeyboardInterrupt
-        return paint(script, position)
-
-    monkeypatch.setattr(writer, "paint", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        make_if_missing(tmp_path / "root", **TINY)
-    assert not (tmp_path / "root").exists()
-    assert (tmp_path / ".root.partial").exists()
+    with monkeypatch.context() as patch:
+        patch.setattr(writer, "paint", Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            make_if_missing(tmp_path / "root", **TINY)
+    assert [child.name for child in tmp_path.iterdir() if child.is_dir()] == [".root.partial"]
     root = make_if_missing(tmp_path / "root", **TINY)
     assert not (tmp_path / ".root.partial").exists()
     assert len(ActionGenome(root, "train", (32, 32)).videos) == 2
