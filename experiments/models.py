@@ -6,9 +6,8 @@
 Every text model that transformers has for the next or for masked tokens is made small from its
 default config, and all forms of `bload.FORMS` are tried. Kernels that are not installed
 (flash-attn, causal-conv1d, mamba-ssm, flash-linear-attention) are replaced by their definition:
-each text of a row is computed alone. Rows measured with another version are measured again, and
-refused ones if they are named. A model that takes more than ten minutes of a core or 4 GB is
-refused.
+each text of a row is computed alone. Rows measured with another version are measured again. A model
+that takes more than ten minutes of a core or 4 GB is refused.
 
 A small model has large random weights, in float32, and windows and chunks of `SMALL` tokens, so
 that it shows which texts mix. Each type of layer occurs twice, and widths and numbers of heads are
@@ -207,7 +206,7 @@ def architectures() -> Iterator[tuple[str, str]]:
         yield name, kind if "ConditionalGeneration" in other else other
 
 
-def measure(only: list[str]) -> None:
+def measure() -> None:
     """Add a row for each model and attention that the file lacks."""
     import transformers
 
@@ -216,15 +215,11 @@ def measure(only: list[str]) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (4 * 2**30, -1))
     transformers.logging.set_verbosity_error()
     versions = {"transformers": transformers.__version__, "torch": torch.__version__}
-    rows = [
-        row
-        for row in read()
-        if row["transformers"] == versions["transformers"]
-        and not (row["refusal"] and row["architecture"] in only)
-    ]
+    rows = [*csv.DictReader(FILE.open(newline=""))] if FILE.exists() else []
+    rows = [row for row in rows if row["transformers"] == versions["transformers"]]
     measured = {(row["architecture"], row["attention"]) for row in rows}
     for attention, (name, kind) in product(ATTENTIONS, architectures()):
-        if (name, attention) in measured or (only and name not in only):
+        if (name, attention) in measured:
             continue
         row = {"architecture": name, "model": kind, "attention": attention} | versions
         if not (cells := try_forms(name, kind, attention)):
@@ -440,19 +435,12 @@ def page() -> str:
     )
 
 
-def read() -> list[dict[str, str]]:
-    """Return the measured rows."""
-    return [*csv.DictReader(FILE.open(newline=""))] if FILE.exists() else []
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser("python -m experiments.models", None, __doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--measure", action="store_true", help="try forms, and write the rows")
-    parser.add_argument("only", nargs="*", metavar="ARCHITECTURE", help="default: all")
-    args = parser.parse_args()
-    if args.measure:
-        measure(args.only)
+    if parser.parse_args().measure:
+        measure()
     else:
         from experiments.study import publish  # needs more than transformers
 

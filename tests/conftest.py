@@ -17,30 +17,12 @@ os.environ["OMP_NUM_THREADS"] = "1"  # for the commands
 torch.set_num_threads(1)
 
 
-LONGEST = (
-    "ranks",
-    "test_trainers.py",
-    "test_resume.py",
-    "test_stopping.py",
-    "test_transformers.py",
-)
-"""Groups that begin first, so that none of them runs at the end while other processes idle."""
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.option.loadscopereorder = False  # xdist would begin groups of few tests last
-
-
 @pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the tests of a file, and those that share two ranks, in one process (loadgroup)."""
-    groups = {}
     for item in items:
         shares_ranks = "two_ranks" in getattr(item, "fixturenames", ())
-        groups[item] = "ranks" if shares_ranks else item.path.name
-        item.add_marker(pytest.mark.xdist_group(groups[item]))
-    begin = {group: place for place, group in enumerate(LONGEST)}
-    items.sort(key=lambda item: begin.get(groups[item], len(LONGEST)))
+        item.add_marker(pytest.mark.xdist_group("ranks" if shares_ranks else item.path.name))
 
 
 @pytest.fixture(scope="session")

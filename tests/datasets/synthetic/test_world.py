@@ -1,12 +1,14 @@
-"""The knobs of the world, the lengths that follow from them, and the spatial rule."""
+"""The knobs of the world, the lengths that follow from them, and the labels of scripts."""
+
+import itertools
 
 import numpy as np
 import pytest
 
 from bload.errors import InputError
 from bload.lengths import action_genome_lengths
-from datasets.annotations.vocabulary import RELATIONS, SPATIAL
-from datasets.synthetic.spatial import spatial_relations
+from datasets.synthetic import cues
+from datasets.synthetic.script import write_scripts
 from datasets.synthetic.world import World, draw_lengths
 
 
@@ -36,20 +38,15 @@ def test_lengths_have_the_real_histogram_or_an_even_thinning_of_it(split, frames
     assert few.max() > 70
 
 
-@pytest.mark.parametrize(
-    ("centre", "in_front", "held"),
-    [
-        ((32, 10), True, {"above"}),
-        ((32, 54), False, {"beneath"}),
-        ((10, 32), False, {"on_the_side_of"}),
-        ((54, 10), True, {"above", "on_the_side_of"}),
-        ((32, 43), True, {"in_front_of"}),
-        ((32, 43), False, {"behind"}),
-        ((33, 31), True, {"in_front_of", "in"}),
-        ((33, 31), False, {"behind", "in"}),
-    ],
-)
-def test_the_spatial_rule_in_words(centre, in_front, held):
-    person, box = np.array([(26, 20, 38, 44), (*np.subtract(centre, 8), *np.add(centre, 8))])
-    found = spatial_relations(person, box, np.array(in_front))
-    assert {RELATIONS[SPATIAL][index] for index in np.flatnonzero(found)} == held
+def test_the_label_in_force_is_the_last_cue_shown_in_this_video():
+    for script in write_scripts(World(train_videos=60, test_videos=5), "train"):
+        kinds = (script.attention, cues.ATTENTION_NULL), (script.contacting, cues.CONTACTING_NULL)
+        for (states, null), m in itertools.product(kinds, range(len(script.classes_M))):
+            cue_T = states.cue_TM[:, m]
+            assert (cue_T[~script.visible_TM[:, m]] == cues.NO_CUE).all()
+            code, age = null, cues.NO_CUE
+            for t, cue in enumerate(cue_T):
+                age = age if age == cues.NO_CUE else age + 1
+                if cue != cues.NO_CUE:
+                    code, age = cue, 0
+                assert (states.code_TM[t, m], states.age_TM[t, m]) == (code, age)
