@@ -19,7 +19,6 @@ from bload.batch.boundaries import Boundaries, Segments
 from bload.batch.step import Step, require_step
 from bload.batch.trees import (
     collect_objects,
-    compare_kinds,
     describe,
     empty_tensor,
     map_tensors,
@@ -188,15 +187,9 @@ def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}
             for those that are not a dict.
 
     Raises:
-        InputError: samples differ in kind, or a pad value does not fit the dtype of its tensor, or
-            has an unknown key.
+        InputError: a pad value does not fit the dtype of its tensor, or has an unknown key.
     """
-    like_inputs, like_targets = like = samples[0].like
-    for number, sample in enumerate(samples):
-        if sample.like is not like and (
-            fault := compare_kinds(f"sample {number} of the batch", sample.like, like)
-        ):
-            raise InputError(fault)
+    like_inputs, like_targets = samples[0].like
     per_frame = samples[0].targets_per == "frame"
     _check_pad(pad, {"frames": like_inputs, "targets": _tensors(like_targets)})
     blocks = [sample.block for sample in samples]

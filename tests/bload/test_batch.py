@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from bload import BlockDataset, BlockLoader, InputError, collate_blocks, make_plan
-from bload.batch.batch import BlockSample
+from bload import BlockDataset, BlockLoader, collate_blocks, make_plan
 from bload.batch.boundaries import Segments
 from bload.packing.plan import Block, filler_block
 
@@ -56,17 +55,6 @@ def test_a_batch_by_hand(batch):
 def test_a_batch_shows_its_shapes_and_none_of_its_numbers(batch):
     shown = "Batch(3 x 6 slots, 3 segments, inputs_BT int64 (3, 6, 2), targets 9 objects)"
     assert repr(batch) == shown
-
-
-def test_frames_of_different_kinds_are_refused():
-    plan = make_plan([2, 2], "naive")
-    kinds = torch.zeros(2, 3, dtype=torch.uint8), torch.zeros(2, 3)
-    samples = [
-        BlockSample(plan.block(b), [frames], [[0, 0]], like=(frames[:0], []))
-        for b, frames in enumerate(kinds)
-    ]
-    with pytest.raises(InputError, match=r"sample 1 of the batch has inputs float32 .* uint8"):
-        collate_blocks(samples)
 
 
 def test_moving_a_batch_moves_every_tensor(batch):

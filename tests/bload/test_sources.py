@@ -131,20 +131,6 @@ def test_pad_values_are_of_a_key_and_fit_its_dtype():
             batches(source, pad=pad)
 
 
-def test_a_filler_has_the_shapes_and_dtypes_of_any_batch():
-    def make(numbers):
-        return {"a": numbers.float()[:, None], "b": numbers.bool()}, numbers.to(torch.int32)
-
-    first = batches(Source(make))[0]
-    (filler,) = BlockLoader(Source(make), t_max=10, rank=7, world_size=8)
-    assert not filler.valid_BT.any()
-    for name in ("a", "b"):
-        assert filler.inputs_BT[name].shape[1:] == first.inputs_BT[name].shape[1:]
-        assert filler.inputs_BT[name].dtype == first.inputs_BT[name].dtype
-    assert filler.targets_BT.dtype == torch.int32
-    assert (filler.targets_BT == -100).all()
-
-
 def test_any_map_style_data_set_is_a_source():
     sequences = [{"x": np.arange(n) + 0.5, "y": [n] * n, "n": n, "of": n % 2} for n in LENGTHS]
 
@@ -200,15 +186,6 @@ def test_boxes_of_frames_stay_lists_whatever_their_numbers(objects):
     (batch, *_) = batches(from_dataset(pairs, LENGTHS))
     shapes = [(p + 1, 4) for p in batch.position_BT[batch.valid_BT].tolist()]
     assert [tuple(boxes.shape) for boxes in batch.targets] == shapes
-
-
-@pytest.mark.parametrize("objects", [True, "t"])
-def test_a_dict_of_targets_per_sequence_is_kept_as_objects(objects):
-    items = [{"x": torch.zeros(n), "t": {"boxes": torch.zeros(n % 3, 4)}} for n in LENGTHS]
-    keys = {"inputs": "x", "targets": "t", "objects": objects, **SEQUENCE}
-    for batch in batches(from_dataset(items, LENGTHS, **keys)):
-        shapes = [boxes.shape[0] for boxes in batch.targets_S["boxes"]]
-        assert shapes == [LENGTHS[s] % 3 for s in batch.segments.sequence_S.tolist()]
 
 
 def test_item_0_decides_what_becomes_a_tensor_and_of_which_dtype():
