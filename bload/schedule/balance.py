@@ -34,10 +34,13 @@ LEVELS = 0.7, 0.85, 0.95
 """Quantiles of the cost at which the levels of `queue` begin."""
 
 
+def _cut(units: np.ndarray, size: int) -> Steps:
+    return [units[i : i + size] for i in range(0, len(units), size)]
+
+
 def _in_order(cost_U: np.ndarray, size: int, ranks: int, rng: np.random.Generator) -> Steps:
     """Keep the order of the plan, so that every step is a random draw."""
-    units = np.arange(len(cost_U))
-    return [units[i : i + size] for i in range(0, len(units), size)]
+    return _cut(np.arange(len(cost_U)), size)
 
 
 def _window(cost_U: np.ndarray, size: int, ranks: int, rng: np.random.Generator) -> Steps:
@@ -48,9 +51,8 @@ def _window(cost_U: np.ndarray, size: int, ranks: int, rng: np.random.Generator)
     ordered: list[np.ndarray] = []
     for units in _in_order(cost_U, size * WINDOW, ranks, rng):
         units = units[np.argsort(-cost_U[units], kind="stable")]
-        full = [units[i : i + size] for i in range(0, len(units) - size + 1, size)]
-        ordered += [full[i] for i in rng.permutation(len(full))]
-        ordered += [units[len(full) * size :]] if len(units) % size else []
+        steps, full = _cut(units, size), len(units) // size
+        ordered += [steps[i] for i in rng.permutation(full)] + steps[full:]
     return ordered
 
 
@@ -75,7 +77,7 @@ def _queue(cost_U: np.ndarray, size: int, ranks: int, rng: np.random.Generator) 
             del ready[:costly], cheap[: size - costly]
     rest = np.array(sum(waiting, ready), dtype=np.int64)
     rest = rest[np.argsort(-cost_U[rest], kind="stable")]
-    return ordered + [rest[i : i + size] for i in range(0, len(rest), size)]
+    return ordered + _cut(rest, size)
 
 
 def _round_robin(cost_U: np.ndarray, ranks: int) -> np.ndarray:
@@ -173,51 +175,45 @@ def make_schedule(
     rows = batch_slots // plan.t_max
     rng = rng or np.random.default_rng(0)
     size = ranks * rows * micro_batches
-    if plan.carries:
-        if balance != "none":
-            raise InputError(
-                f"balance={balance} moves blocks, and long=carry keeps rows together; use "
-                "balance=none"
-            )
-        schedule = _in_rows(plan, ranks, rows, size, last, rng)
-    else:
-        block_B, offsets = _make_units(plan, batch_slots)
-        cost_U = np.zeros(0)
-        if plan.blocks:
-            cost_U = np.add.reduceat(cost.of_blocks(plan)[block_B], offsets[:-1])
-        if not plan.has_one_size:
-            rows, size = 1, ranks * micro_batches  # a unit is a micro-batch already
-            cost_U = cost_U + cost.of_shape(plan.slots[block_B[offsets[:-1]]])
-        steps = order(cost_U[first_block:], size, ranks, rng)
-        steps = [step + first_block for step in steps if last == "fill" or len(step) == size]
-        rank_SU = [share(cost_U[step], ranks) for step in steps]
-        schedule = _assign(plan, ranks, block_B, offsets, steps, rank_SU, rows, even)
-    if last == "drop" and not schedule.steps:
+    if plan.carries and balance != "none":
         raise InputError(
-            f"the plan has {plan.blocks} blocks but one step of all ranks takes {size}; lower "
-            f"batch_slots or set last=fill"
+            f"balance={balance} moves blocks, and long=carry keeps rows together; use balance=none"
         )
-    return schedule
-
-
-def _in_rows(
-    plan: Plan, ranks: int, rows: int, size: int, last: Last, rng: np.random.Generator
-) -> Schedule:
-    """Schedule each block in the row of the block that it continues, one step later."""
-    grid = place_in_rows(plan, size, rng)
+    block_B, unit_offsets = _make_units(plan, batch_slots)
+    cost_U = np.add.reduceat(cost.of_blocks(plan)[block_B], unit_offsets[:-1])
+    if not plan.has_one_size:
+        rows, size = 1, ranks * micro_batches  # a unit is a micro-batch already
+        cost_U = cost_U + cost.of_shape(plan.slots[block_B[unit_offsets[:-1]]])
+    if plan.carries:
+        steps = [*place_in_rows(plan, size, rng)]
+    else:
+        steps = [step + first_block for step in order(cost_U[first_block:], size, ranks, rng)]
     if last == "drop":
-        grid = grid[(grid >= 0).all(axis=1)]
-    batches = grid.size // rows
-    return Schedule(
-        plan,
-        ranks,
-        grid.reshape(len(grid), size // ranks, ranks)
-        .swapaxes(1, 2)
-        .ravel(),  # rows go to ranks in turn
-        np.full(batches, plan.t_max),
-        np.arange(batches + 1) * rows,
-        np.arange(len(grid) * ranks + 1) * (size // ranks // rows),
-    )
+        steps = [step for step in steps if len(step) == size and step.min() >= 0]
+        if not steps:
+            raise InputError(
+                f"the plan has {plan.blocks} blocks but one step of all ranks takes {size}; lower "
+                f"batch_slots or set last=fill"
+            )
+    rank_SU = [share(cost_U[step], ranks) for step in steps]
+    # A group is the units of a rank in a step; it takes micro-batches of `rows` units.
+    group = np.repeat(np.arange(len(steps)) * ranks, [*map(len, steps)])
+    group = group + np.concatenate([[], *rank_SU]).astype(np.int64)
+    by_group = np.argsort(group, kind="stable")
+    group, unit = group[by_group], np.concatenate([[], *steps]).astype(np.int64)[by_group]
+    count_G = np.bincount(group, minlength=len(steps) * ranks)
+    micro_SR = np.maximum(-(-count_G // rows), 1).reshape(-1, ranks)
+    if even:
+        micro_SR = micro_SR.max(axis=1, keepdims=True).repeat(ranks, axis=1)
+    first_micro = np.append(0, np.cumsum(micro_SR))
+    unit_E = np.full(first_micro[-1] * rows, -1)  # -1 is a filler, a unit of one block
+    unit_E[first_micro[group] * rows + index_within(count_G)] = unit
+    size_E = np.append(np.diff(unit_offsets), 1)[unit_E]
+    entry = np.repeat(unit_offsets[unit_E], size_E) + index_within(size_E)
+    block = np.append(block_B, -1)[entry]
+    offsets = np.append(0, np.cumsum(size_E))[::rows]
+    slots = np.append(plan.slots, plan.slots.min())[block[offsets[:-1]]]
+    return Schedule(plan, ranks, block, slots, offsets, first_micro)
 
 
 def _make_units(plan: Plan, batch_slots: int) -> tuple[np.ndarray, np.ndarray]:
@@ -235,41 +231,3 @@ def _make_units(plan: Plan, batch_slots: int) -> tuple[np.ndarray, np.ndarray]:
     units = np.split(by_size, first[1:])
     units.sort(key=lambda blocks: int(blocks[0]))  # in the plan's order, which is random
     return np.concatenate(units), np.cumsum([0, *map(len, units)])
-
-
-def _assign(
-    plan: Plan,
-    ranks: int,
-    block_B: np.ndarray,
-    unit_offsets: np.ndarray,
-    steps: Steps,
-    rank_SU: list[np.ndarray],
-    rows: int,
-    even: bool,
-) -> Schedule:
-    """Put the units of each rank and step, a group, into micro-batches of `rows` units."""
-    group = np.repeat(np.arange(len(steps)) * ranks, [*map(len, steps)])
-    group = group + np.concatenate([[], *rank_SU]).astype(np.int64)
-    by_group = np.argsort(group, kind="stable")
-    group, unit = group[by_group], np.concatenate([[], *steps]).astype(np.int64)[by_group]
-    count_G = np.bincount(group, minlength=len(steps) * ranks)
-    nth = index_within(count_G)
-
-    micro_SR = np.maximum(-(-count_G // rows), 1).reshape(-1, ranks)
-    if even:
-        micro_SR = micro_SR.max(axis=1, keepdims=True).repeat(ranks, axis=1)
-    first_micro = np.concatenate([[0], np.cumsum(micro_SR)])
-    micro = first_micro[group] + nth // rows
-    size = np.diff(unit_offsets)[unit]
-    slots_M = np.full(first_micro[-1], plan.slots.min(initial=plan.t_max))
-    slots_M[micro] = plan.slots[block_B[unit_offsets[unit]]]
-    blocks_M = np.full(first_micro[-1], rows)
-    if not plan.has_one_size:
-        blocks_M[micro] = size
-    offsets = np.concatenate([[0], np.cumsum(blocks_M)])
-
-    block = np.full(offsets[-1], -1)
-    within = index_within(size)
-    entry = np.repeat(offsets[micro] + nth % rows, size) + within
-    block[entry] = block_B[np.repeat(unit_offsets[unit], size) + within]
-    return Schedule(plan, ranks, block, slots_M, offsets, first_micro)
