@@ -100,7 +100,7 @@ def restore(
             training.load_state_dict(states[ranks.rank])
         progress = Progress(**saved["progress"])
         blocks_per_step = saved["loader"]["plan"]["blocks per step"]
-        progress.step_size_changes += blocks_per_step != loader.sampler.blocks_per_step
+        progress.step_size_changes += blocks_per_step != loader.sampler.epochs.blocks_per_step
     place = f"{path}: epoch {loader.sampler.epoch + 1}, step {loader.step}"
     if loader.sampler.epoch >= training.cfg.epochs:
         place = f"{path}: every epoch is trained, only the evaluation is left"

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from bload.batch.step import Step, StepList
 from bload.errors import InputError, check_whole, plural
 from bload.loading.epochs import Epochs, Place
-from bload.packing.chunks import chunk_order, plan_apart, plan_in_chunks
+from bload.packing.chunks import chunk_order, plan_apart
 from bload.packing.plan import Block, Plan, filler_block
 from bload.schedule.balance import make_schedule
 
@@ -49,12 +49,14 @@ class Chunks(Epochs):
 
     def __init__(self, lengths: ArrayLike, packer: str, *, chunk: int, **options: Any) -> None:
         self.chunk = check_whole("chunk", chunk, 1)
-        self._counts: dict[int, int] = {}
-        """Blocks of each chunk that has been packed, of one epoch."""
-        self._counted_epoch = 0
+        self._counts: dict[tuple[int, int], int] = {}
+        """Blocks of the chunks that have been packed, by epoch and chunk."""
         super().__init__(lengths, packer, **options)
-        self.chunks = -(-len(self.lengths) // self.chunk)
+
+    @property
+    def chunks(self) -> int:
         """Number of chunks."""
+        return -(-len(self.lengths) // self.chunk)
 
     def check(self) -> None:
         """Make the schedule of the longest sequence alone, so that invalid options fail now."""
@@ -68,8 +70,12 @@ class Chunks(Epochs):
 
     def make_plan(self, epoch: int) -> Plan:
         """Pack all chunks of an epoch."""
-        place = self.packer, self.t_max, self.seed, epoch, self.chunk
-        return plan_in_chunks(self.lengths, *place, multiple_of=self.multiple_of, **self.options)
+        parts = []
+        for number, plan in (self.pack(epoch, chunk) for chunk in range(self.chunks)):
+            parts.append((number[plan.sequence], plan.first, plan.length, np.diff(plan.offsets)))
+        sequence, first, length, sizes = map(np.concatenate, zip(*parts, strict=True))
+        columns = sequence, first, length, np.append(0, np.cumsum(sizes))
+        return Plan(self.t_max, self.lengths, *columns, multiple_of=self.multiple_of)
 
     def first_block(self, place: Place) -> int:
         """Return the block of the whole epoch with which ``place.first_step`` begins."""
@@ -94,10 +100,8 @@ class Chunks(Epochs):
 
     def counts(self, place: Place) -> list[int]:
         """Return the blocks of the chunks from ``place.chunk`` on, as far as they are packed."""
-        if place.epoch != self._counted_epoch:
-            self._counts, self._counted_epoch = {}, place.epoch
-        known = range(place.chunk, self.chunks)
-        return [self._counts[chunk] for chunk in known if chunk in self._counts]
+        keys = ((place.epoch, chunk) for chunk in range(place.chunk, self.chunks))
+        return [self._counts[key] for key in keys if key in self._counts]
 
     def steps(self, place: Place) -> int | None:
         """Return the steps of an epoch; None until its last chunk has been packed."""
@@ -122,14 +126,13 @@ class Chunks(Epochs):
     def _blocks(self, place: Place) -> Iterator[_Entry]:
         """Yield the blocks from a place on, while the next chunk is packed."""
         epoch, begin = place.epoch, place.first_block
-        self.counts(place)
         pool = ThreadPoolExecutor(1)
         try:
             first = range(place.chunk, self.chunks)[:1]
             packing = [pool.submit(self.pack, epoch, chunk) for chunk in first]
             for chunk in range(place.chunk, self.chunks):
                 number, plan = packing.pop().result()
-                self._counts[chunk] = plan.blocks
+                self._counts[epoch, chunk] = plan.blocks
                 if chunk + 1 < self.chunks:
                     packing.append(pool.submit(self.pack, epoch, chunk + 1))
                 yield from ((number, plan, b) for b in range(begin, plan.blocks))

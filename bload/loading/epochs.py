@@ -3,6 +3,7 @@
 Epochs + number of the epoch -> Plan -> Schedule -> batches of each rank
 """
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple, replace
 from hashlib import sha256
@@ -99,6 +100,10 @@ class Epochs:
         if "batch_slots" in find_packer(packer).options:
             self.options["batch_slots"] = self.batch_slots
         self.micro_batches = check_whole("micro_batches", micro_batches, 1)
+        self.blocks_per_batch = self.batch_slots // self.t_max
+        """Blocks of the largest size in a batch."""
+        self.blocks_per_step = self.world_size * self.micro_batches * self.blocks_per_batch
+        """Blocks of `t_max` slots in a step, over all ranks."""
         self.balance, self.cost = balance, cost
         self.block_sizes: tuple[int, ...] = ()
         if type(block_sizes) is not int or block_sizes != 1:
@@ -121,16 +126,6 @@ class Epochs:
         """Build a schedule, so that invalid options fail now, not at step 0."""
         self.schedule(Place())
 
-    @property
-    def blocks_per_batch(self) -> int:
-        """Blocks of the largest size in a batch."""
-        return self.batch_slots // self.t_max
-
-    @property
-    def blocks_per_step(self) -> int:
-        """Blocks of `t_max` slots in a step, over all ranks."""
-        return self.world_size * self.micro_batches * self.blocks_per_batch
-
     def obstacle(self, in_chunks: bool = False) -> str:
         """Return the option for which steps cannot begin at any block of an epoch, or "".
 
@@ -151,8 +146,8 @@ class Epochs:
     def make_plan(self, epoch: int) -> Plan:
         """Make the plan of an epoch anew."""
         arguments = self.lengths, self.packer, self.t_max, self.seed, epoch
-        shared: dict[str, Any] = {"multiple_of": self.multiple_of, **self.options}
-        return make_plan(*arguments, block_sizes=self.block_sizes, **shared)
+        options: dict[str, Any] = {"multiple_of": self.multiple_of, **self.options}
+        return make_plan(*arguments, block_sizes=self.block_sizes, **options)
 
     def plan(self, epoch: int) -> Plan:
         """Return the plan of an epoch, the same on every rank."""
@@ -194,13 +189,9 @@ class Epochs:
 
     def account(self, place: Place) -> EpochAccount:
         """Return the cost of an epoch over all ranks, with the steps before `first_step`."""
-        plan, schedule, blocks = (
-            self.plan(place.epoch),
-            self.schedule(place),
-            self.first_block(place),
-        )
+        plan, blocks = self.plan(place.epoch), self.first_block(place)
+        account = self.schedule(place).account
         frames, slots = int(plan.block_frames[:blocks].sum()), blocks * plan.t_max
-        account = schedule.account
         return replace(
             account,
             steps=place.first_step + account.steps,
@@ -283,8 +274,4 @@ class Epochs:
 
 def as_json_types(value: Any) -> Any:
     """Convert settings to the types that JSON returns: Python numbers, and lists for tuples."""
-    if isinstance(value, dict):
-        return {key: as_json_types(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [as_json_types(part) for part in value]
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+    return json.loads(json.dumps(value, default=lambda value: value.tolist()))

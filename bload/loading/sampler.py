@@ -19,6 +19,7 @@ from bload.packing.packers import check_packer_options
 from bload.packing.plan import Block, Plan
 from bload.schedule.schedule import EpochAccount, Schedule
 
+PER_STEP = "blocks per step"
 ENDED = (
     "this iterator ended when another of the same loader began, or when set_epoch or "
     "load_state_dict moved it; begin a new one, or make a loader for each"
@@ -108,16 +109,6 @@ class BlockSampler(Sampler[list[Block]]):
     @step.setter
     def step(self, step: int) -> None:
         self.place = self.place._replace(step=step)
-
-    @property
-    def blocks_per_batch(self) -> int:
-        """Blocks of the largest size in a batch."""
-        return self.epochs.blocks_per_batch
-
-    @property
-    def blocks_per_step(self) -> int:
-        """Blocks of `t_max` slots in a step, over all ranks."""
-        return self.epochs.blocks_per_step
 
     @property
     def plan(self) -> Plan:
@@ -261,21 +252,9 @@ class BlockSampler(Sampler[list[Block]]):
         return {**self.epochs.normalise(place)._asdict(), "plan": self.epochs.definition()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue at the position saved in `state`, see `check_state`.
+        """Continue at the position saved in `state`.
 
         With `elastic`, rank 0 warns if the blocks per step are others.
-        """
-        self._move(self.check_state(state), is_loaded=True)
-        before, now = state["plan"]["blocks per step"], self.blocks_per_step
-        if before != now and self.rank == 0:
-            warnings.warn(
-                f"epoch {self.epoch} goes on after step {self.step} with {plural(now, 'block')} "
-                f"per step instead of {before}; its steps differ from those of an undisturbed run",
-                stacklevel=2,
-            )
-
-    def check_state(self, state: dict[str, Any]) -> Place:
-        """Return the place of a saved position.
 
         Raises:
             InputError: the state belongs to another plan; the message lists the differences.
@@ -284,19 +263,25 @@ class BlockSampler(Sampler[list[Block]]):
         numbers: list[Any] = [state.get(key) for key in Place._fields] if is_position else []
         if not is_position or any(type(n) is not int or n < 0 for n in numbers):
             raise InputError("this is no state_dict of a BlockSampler or BlockLoader")
-        place, key = Place(*numbers), "blocks per step"
-        saved, definition = as_json_types(state["plan"]), self.epochs.definition()
-        before = saved.get(key)
-        has_other_size = isinstance(before, int) and {**definition, key: before} == saved
-        changes = differences(saved, definition)
-        if changes and not (has_other_size and self.elastic):
-            advice = "restore these settings or start anew"
-            if has_other_size:
-                share, rest = divmod(before, self.world_size * self.epochs.micro_batches)
-                if share and not rest:  # these slots keep the steps
-                    slots = share * self.t_max
+        place, saved, definition = Place(*numbers), state["plan"], self.epochs.definition()
+        if changes := differences(saved, definition):
+            before, now = saved.get(PER_STEP), definition[PER_STEP]
+            has_other_size = isinstance(before, int) and {**saved, PER_STEP: now} == definition
+            if not (has_other_size and self.elastic):
+                advice = "restore these settings or start anew"
+                batches = self.world_size * self.epochs.micro_batches
+                if has_other_size and before >= batches and before % batches == 0:
+                    slots = before // batches * self.t_max  # which keep the steps
                     advice = f"with {plural(self.world_size, 'rank')}, set batch_slots to {slots}"
-                elif not self.epochs.obstacle():
+                elif has_other_size and not self.epochs.obstacle():
                     advice += "; elastic=True goes on in steps of another size"
-            raise InputError(f"the saved position belongs to another plan: {changes}; {advice}")
-        return self.epochs.resize(place, before) if changes else place
+                raise InputError(f"the saved position belongs to another plan: {changes}; {advice}")
+            place = self.epochs.resize(place, before)
+            if self.rank == 0:
+                warnings.warn(
+                    f"epoch {place.epoch} goes on after step {place.step} with "
+                    f"{plural(now, 'block')} per step instead of {before}; its steps differ from "
+                    "those of an undisturbed run",
+                    stacklevel=2,
+                )
+        self._move(place, is_loaded=True)

@@ -10,7 +10,7 @@ from itertools import chain, islice
 from typing import Any
 
 import numpy as np
-from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+from torch.utils.data import IterableDataset, get_worker_info
 
 from bload.batch.batch import Batch, BlockSample, TargetsPer, collate_blocks, copy_pad
 from bload.batch.trees import empty_like, frame_counts
@@ -86,8 +86,6 @@ class StreamBlocks(IterableDataset[Batch]):
                 f"sequences is a {type(sequences).__name__}, which can be read only once; give an "
                 "iterable that begins anew, or a function of (shard, shards) that returns one"
             )
-        if isinstance(sequences, DataLoader):
-            raise InputError("sequences is a DataLoader, which may divide them; give its data set")
         check_whole("t_max", t_max, 1)
         check_whole("window", window, 1)
         check_choice("targets_per", targets_per, ("frame", "sequence"))
@@ -123,14 +121,13 @@ class StreamBlocks(IterableDataset[Batch]):
         begin = self.positions[worker] if self.positions else beginning(worker)
         shard = _Shard(self, worker * self.world_size + self.rank, workers * self.world_size, begin)
         if worker < self.turn:
-            yield None, {"worker": worker, **begin}, None
-        blocks, is_first = shard.blocks(), True
+            yield None, begin, None
+        blocks, like = shard.blocks(), None
         while samples := list(islice(blocks, self.rows)):
-            samples += [self.filler(samples[0].like)] * (self.rows - len(samples))
-            like = samples[0].like if is_first else None
-            yield collate_blocks(samples, self.pad), {"worker": worker, **shard.position()}, like
-            is_first = False
-        yield None, {"worker": worker, **shard.position()}, None
+            is_first, like = like is None, samples[0].like
+            samples += [self.filler(like)] * (self.rows - len(samples))
+            yield collate_blocks(samples, self.pad), shard.position(), like if is_first else None
+        yield None, shard.position(), None
 
     def filler(self, like: tuple[Any, Any]) -> BlockSample:
         """Return an empty block, for frames and targets of the kinds of `like`."""
@@ -159,6 +156,7 @@ class _Shard:
     ) -> None:
         self.stream, self.shard, self.shards = stream, shard, shards
         self.window = Window(stream.t_max, stream.window)
+        self.worker: int = begin["worker"]
         for number, frames in begin["waiting"]:
             self.window.put(number, frames)
         self.window.passed_over = begin["passed"]
@@ -175,6 +173,7 @@ class _Shard:
     def position(self) -> dict[str, Any]:
         """Return the numbers of sequences read and skipped, and those not yet in a block."""
         return {
+            "worker": self.worker,
             "read": self.items_read,
             "waiting": [*self.window.waiting],
             "passed": self.window.passed_over,

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, IterableDataset
 from bload.batch.batch import Batch, collate_blocks
 from bload.batch.step import Step, has_group
 from bload.batch.trees import compare_kinds
-from bload.errors import InputError, differences, plural
+from bload.errors import InputError, differences
 from bload.loading.epochs import as_json_types
 from bload.loading.ranks import compare_ranks, resolve_rank
 from bload.loading.sampler import ENDED
@@ -66,35 +66,31 @@ class StreamLoader:
             generator=torch.Generator().manual_seed(torch.initial_seed()),
             **dataloader,
         )
-        self.step = 0
-        """Batches yielded since the beginning of the stream."""
         self.skipped = 0
         """Items left out so far, over all ranks."""
         self._workers = max(self.data.num_workers, 1)
         self.stream.check_shards(self._workers)
         self._like: tuple[Any, Any] | None = None
         """Frames and targets of this rank's first batch without frames."""
-        self._positions: list[dict[str, Any]] = [*map(beginning, range(self._workers))]
-        self._turn = 0
-        self._begin = self.step, self._turn, self._positions
-        """Position at which the next iteration begins: loaded, or the beginning of the stream."""
+        self._place = self._begin = self._beginning()
+        """After the last batch, and where the next iteration begins: loaded, or the beginning."""
         self._iterations = 0
 
-    def __repr__(self) -> str:
-        stream = self.stream
-        skipped = f", {self.skipped:,} skipped" if self.skipped else ""
-        rows = f" x {stream.rows:,} blocks" if stream.rows > 1 else ""
-        return (
-            f"stream in blocks of {stream.t_max:,}, {plural(stream.world_size, 'rank')}{rows}, "
-            f"{plural(self._workers, 'window')} of {plural(stream.window, 'block')}, "
-            f"{plural(self.step, 'step')} so far{skipped}"
-        )
+    def _beginning(self) -> dict[str, Any]:
+        positions = [*map(beginning, range(self._workers))]
+        return {"step": 0, "turn": 0, "positions": positions}
+
+    @property
+    def step(self) -> int:
+        """Batches yielded since the beginning of the stream."""
+        return int(self._place["step"])
 
     def __iter__(self) -> Iterator[Batch]:
         self._iterations = iteration = self._iterations + 1
-        self.step, self._turn, self._positions = *self._begin[:2], [*self._begin[2]]
-        self._skips = [position["skipped"] for position in self._positions]
-        self.stream.positions, self.stream.turn = [*self._positions], self._turn
+        self._place = place = deepcopy(self._begin)
+        positions = place["positions"]
+        self._skips = [position["skipped"] for position in positions]
+        self.stream.positions, self.stream.turn = [*positions], place["turn"]
         batches = iter(self.data)
         batch, position, fault = self._next(batches)
         filler = self._agree_on_filler(fault)
@@ -104,13 +100,13 @@ class StreamLoader:
             if iteration != self._iterations:
                 raise InputError(ENDED)
             if position:
-                self._positions[position["worker"]] = position
-                self._turn = (position["worker"] + 1) % self._workers
-            self.step += 1
+                positions[position["worker"]] = position
+                place["turn"] = (position["worker"] + 1) % self._workers
+            place["step"] += 1
             ranks = self.stream.world_size if has_group() else 1
             yield replace(batch or filler, step=Step(0, frames, ranks=ranks))
             batch, position, fault = self._next(batches)
-        self._begin = 0, 0, [*map(beginning, range(self._workers))]
+        self._begin = self._beginning()
         if self.skipped:
             self._print(f"{self.skipped} of the stream's items were skipped")
 
@@ -171,11 +167,7 @@ class StreamLoader:
                 raise InputError(difference)
         if not likes and self.step == 0 and not fault:
             skipped = sum(self._skips)
-            raise InputError(
-                f"all {skipped} items of the stream were skipped; see what decode raises"
-                if skipped
-                else "the stream has no sequence; give at least one"
-            )
+            raise InputError(f"the stream has no sequence to pack; {skipped} were skipped")
         if not likes:
             return None
         return collate_blocks([stream.filler(likes[0])] * stream.rows, stream.pad)
@@ -198,12 +190,9 @@ class StreamLoader:
 
         It holds numbers of waiting sequences, not their frames. Each rank must save its own.
         """
-        return {
-            "step": self.step,
-            "turn": self._turn,
-            "positions": deepcopy(self._positions),  # torch.distributed.checkpoint loads into it
-            "stream": as_json_types({"rank": self.stream.rank, **self._definition()}),
-        }
+        definition = as_json_types({"rank": self.stream.rank, **self._definition()})
+        # copied, since torch.distributed.checkpoint loads into it
+        return {**deepcopy(self._place), "stream": definition}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue after the last batch yielded before `state` was saved by this rank.
@@ -222,9 +211,7 @@ class StreamLoader:
                 f"the saved position is of another loader: {changes}; restore these settings, and "
                 "give each rank its own"
             )
-        self.step, self._turn = state["step"], state["turn"]
-        self._positions = [*state["positions"]]
-        self._begin = self.step, self._turn, self._positions
+        self._place = self._begin = {key: state[key] for key in self._place}
         self._iterations += 1
 
 

@@ -40,8 +40,6 @@ from bload.packing.plan import Plan, plan_from_arrays
 from bload.packing.rounds import full_blocks
 from bload.packing.squeeze import squeeze_tail
 
-Packing = tuple[np.ndarray, int]
-"""Block of every piece, ``(pieces,)``, and the number of blocks."""
 MAX_SQUEEZED = 4_000
 """Largest number of left-over pieces that are squeezed; more are packed by length."""
 WORK = 20_000
@@ -53,25 +51,25 @@ def pack(
 ) -> Plan:
     """Pack whole sequences into as few blocks as are found, in random order."""
     pieces = whole_pieces(lengths, t_max, long)
-    block_P, blocks = _pack(pieces[2], t_max, rng)
+    size_P = pieces[2]
+    is_alone_P = size_P > t_max - size_P.min()  # so long that nothing fits beside them
+    blocks = int(is_alone_P.sum())
+    block_P = np.empty(len(size_P), dtype=np.int32)
+    block_P[is_alone_P] = np.arange(blocks)
+    if blocks < len(size_P):
+        shared_P, added = _pack_shared(size_P[~is_alone_P], t_max, rng)
+        block_P[~is_alone_P] = shared_P + blocks
+        blocks += added
     return plan_from_arrays(*_in_random_order(block_P, blocks, rng), pieces, lengths, t_max)
 
 
-def _pack(size_P: np.ndarray, t_max: int, rng: np.random.Generator) -> Packing:
-    """Return the block of every piece, ``(pieces,)``, and the number of blocks."""
-    fills_P = size_P > t_max - size_P.min()  # so long that nothing fits beside them
-    full = int(fills_P.sum())
-    block_P = np.empty(len(size_P), dtype=np.int32)
-    block_P[fills_P] = np.arange(full)
-    if full == len(size_P):
-        return block_P, full
-    shared_P, blocks = _pack_shared(size_P[~fills_P], t_max, rng)
-    block_P[~fills_P] = shared_P + full
-    return block_P, full + blocks
+def _pack_shared(
+    size_P: np.ndarray, t_max: int, rng: np.random.Generator
+) -> tuple[np.ndarray, int]:
+    """Pack at random and, if that misses the bound, by length; return the smaller packing.
 
-
-def _pack_shared(size_P: np.ndarray, t_max: int, rng: np.random.Generator) -> Packing:
-    """Pack at random and, if that misses the bound, by length; return the smaller packing."""
+    It is the block of every piece, ``(pieces,)``, and the number of blocks.
+    """
     bound = lower_bound(size_P, t_max)
     block_P, blocks = full_blocks(size_P, t_max, bound, rng)
     rest = np.flatnonzero(block_P < 0)

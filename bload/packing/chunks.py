@@ -50,27 +50,6 @@ def plan_apart(lengths: np.ndarray, packer: str, *place: Any, **options: Any) ->
     return plan
 
 
-def plan_in_chunks(
-    lengths: np.ndarray,
-    packer: str,
-    t_max: int,
-    seed: int,
-    epoch: int,
-    chunk: int,
-    **options: Any,
-) -> Plan:
-    """Return the blocks of an epoch that is planned by chunks of `chunk` sequences, as one plan."""
-    parts: list[list[np.ndarray]] = []
-    for number, first in enumerate(range(0, len(lengths), chunk)):
-        order = chunk_order(len(lengths), seed, epoch, first, chunk)
-        plan = make_plan(lengths[order], packer, t_max, seed, epoch, chunk=number, **options)
-        sizes = np.diff(plan.offsets)
-        parts.append([order[plan.sequence], plan.first, plan.length, sizes])
-    sequence, first_frame, length, sizes = map(np.concatenate, zip(*parts, strict=True))
-    offsets, multiple_of = np.append(0, np.cumsum(sizes)), plan.multiple_of
-    return Plan(t_max, lengths, sequence, first_frame, length, offsets, multiple_of=multiple_of)
-
-
 def permuted(place: np.ndarray, size: int, keys: np.ndarray) -> np.ndarray:
     """Return the numbers at some places of a pseudorandom order of `size` numbers.
 

@@ -7,7 +7,7 @@
 
 import numpy as np
 
-from bload.packing.pieces import shuffled_by_length
+from bload.packing.pieces import index_within, shuffled_by_length
 
 Recipe = tuple["Recipe", int, int] | None
 """Contents of each block in a group: the recipe before, a length, and its number of pieces."""
@@ -21,24 +21,16 @@ def best_fit_decreasing(
     Pieces of equal length come in random order.
     """
     sizes, counts = np.unique(size_P, return_counts=True)
-    groups = _groups(sizes.tolist(), counts.tolist(), t_max)
-    length, block, pieces, copies = [], [], [], []
-    blocks = 0
-    for number, recipe in groups:
+    entries, blocks = [], 0
+    for number, recipe in _groups(sizes.tolist(), counts.tolist(), t_max):
         while recipe is not None:
             recipe, size, times = recipe
-            length.append(size)
-            block.append(blocks)
-            copies.append(number)
-            pieces.append(times)
+            entries.append((size, times, blocks, number))
         blocks += number
-    copies_E = np.array(copies)
-    block_C = np.arange(copies_E.sum()) + np.repeat(
-        np.array(block) - np.cumsum(copies_E) + copies_E, copies_E
-    )
-    times_C = np.repeat(pieces, copies_E)
-    places = np.repeat(block_C, times_C)
-    longs = np.repeat(np.repeat(length, copies_E), times_C)
+    size_E, times_E, first_E, number_E = np.array(entries).T
+    block_C = np.repeat(first_E, number_E) + index_within(number_E)
+    times_C = np.repeat(times_E, number_E)
+    places, longs = np.repeat([block_C, np.repeat(size_E, number_E)], times_C, axis=1)
     block_P = np.empty(len(size_P), dtype=np.int32)
     block_P[shuffled_by_length(size_P, rng)] = places[np.argsort(longs, kind="stable")]
     return block_P, blocks

@@ -51,7 +51,7 @@ def squeeze(
     work //= 1 + t_max // BITS
     while len(blocks) > bound and work > 0:
         work -= 1
-        while not _is_current(emptiest_first[0], room):
+        while (b := emptiest_first[0][1]) >= len(room) or -emptiest_first[0][0] != room[b]:
             heappop(emptiest_first)
         giver, taker = emptiest_first[0][1], random.randint(len(blocks))
         if random.draw() < PARTNER_WITH_ROOM:
@@ -81,10 +81,6 @@ def squeeze(
             if b < len(blocks) and room[b]:
                 heappush(emptiest_first, (-room[b], b))
     return blocks
-
-
-def _is_current(entry: tuple[int, int], room: list[int]) -> bool:
-    return entry[1] < len(room) and room[entry[1]] == -entry[0]
 
 
 def fullest_subset(

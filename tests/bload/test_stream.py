@@ -199,7 +199,6 @@ def test_what_cannot_be_packed_is_refused_in_one_sentence(sequences, words):
 def test_wrong_options_are_refused_at_once():
     for sequences, options, words in [
         (iter([1]), {}, "can be read only once"),
-        (DataLoader(Whole(), batch_size=None), {}, "DataLoader, which may divide them"),
         ([1], {"t_max": 6.5}, "t_max is 6.5; give a whole"),
         ([1], {"window": 0}, "window is 0"),
         ([1], {"targets_per": "video"}, "targets_per is 'video'"),

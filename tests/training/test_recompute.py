@@ -13,8 +13,8 @@ MIB = 2**20
 
 
 def decide(cfg, frames):
-    sampler = SimpleNamespace(blocks_per_batch=frames // 4, plan=SimpleNamespace(t_max=4))
-    return memory.choose_recomputed(cfg, one_rank(), sampler)
+    epochs, plan = SimpleNamespace(blocks_per_batch=frames // 4), SimpleNamespace(t_max=4)
+    return memory.choose_recomputed(cfg, one_rank(), SimpleNamespace(epochs=epochs, plan=plan))
 
 
 @pytest.fixture
