@@ -107,15 +107,11 @@ def check_sizes(sizes: Any, t_max: int) -> tuple[int, ...]:
         InputError: not a list of sizes, or the largest is not `t_max`.
     """
     is_list = not isinstance(sizes, int | str)
-    if not is_list or any(not hasattr(size, "__index__") or size < 1 for size in sizes):
+    is_whole = is_list and all(hasattr(size, "__index__") and size > 0 for size in sizes)
+    if not is_whole or (len(sizes) and max(sizes) != t_max):
         raise InputError(
-            f"block_sizes is {sizes!r}; give a list of block sizes from 1 slot on, or the number "
-            "of sizes to choose"
-        )
-    if len(sizes) and max(sizes) != t_max:
-        raise InputError(
-            f"block_sizes is {sizes} and the largest block has {t_max} slots; give {t_max} among "
-            "the sizes and leave out what is larger, or set t_max"
+            f"block_sizes is {sizes} and the largest block has {t_max} slots; give a list of sizes "
+            f"with {t_max} as the largest, or the number of sizes to choose"
         )
     return tuple(sorted({int(size) for size in sizes}))
 

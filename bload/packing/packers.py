@@ -42,10 +42,6 @@ class Packer:
     makes_batches: bool = False
     """The plan has the batches too; the rule gets ``batch_slots`` if it has that option."""
 
-    def __call__(self, *args: Any, **options: Any) -> Plan:
-        """Call the rule."""
-        return self.pack(*args, **options)
-
     @property
     def options(self) -> dict[str, Any]:
         """Options of the rule with their defaults."""
@@ -149,11 +145,10 @@ def make_plan(
     entropy = [check_whole("seed", seed, 0), check_whole("epoch", epoch, 0)]
     rng = np.random.default_rng(entropy if chunk is None else [*entropy, 2, chunk])
     sizes = check_sizes(block_sizes, t_max)
-    if sizes and (pack.makes_batches or long == "carry"):
-        reason = "long=carry needs blocks of one size"
-        if pack.makes_batches:
-            reason = f"{packer} makes batches of its own sizes"
-        raise InputError(f"{reason}; leave block_sizes out")
+    if sizes and pack.makes_batches:
+        raise InputError(f"{packer} makes batches of its own sizes; leave block_sizes out")
+    if sizes and long == "carry":
+        raise InputError("long=carry needs blocks of one size; leave block_sizes out")
     if unit > 1:
         _check_aligned(lengths, t_max, sizes, long, unit)
         if "batch_slots" in options:
@@ -163,7 +158,7 @@ def make_plan(
         options.pop("long", None)
         plan = pack_carry(pack.pack, *place, rng, one_each=pack.one_each, **options)
     elif not sizes:
-        plan = pack(*place, rng, **options)
+        plan = pack.pack(*place, rng, **options)
     else:
         sizes = tuple(size // unit for size in sizes)
         alone = pack.one_each or pack.cuts_clips
@@ -175,10 +170,9 @@ def _check_aligned(
     lengths: np.ndarray, t_max: int, sizes: Sequence[int], long: str | None, unit: int
 ) -> None:
     """Raise InputError if a block is not of whole units of slots, or a sequence would be cut."""
-    for size in (t_max, *sizes):
-        if size % unit:
-            key = "t_max is" if size == t_max else "block_sizes has"
-            raise InputError(f"{key} {size}; give multiples of {unit}, as multiple_of is")
+    if wrong := [size for size in (t_max, *sizes) if size % unit]:
+        key = "t_max is" if wrong[0] == t_max else "block_sizes has"
+        raise InputError(f"{key} {wrong[0]}; give multiples of {unit}, as multiple_of is")
     if long in ("carry", "split"):
         raise InputError(
             f"multiple_of is {unit} but long={long} cuts sequences; raise t_max to the "

@@ -57,10 +57,6 @@ class Schedule:
     shares: np.ndarray
 
     def __post_init__(self) -> None:
-        if self.offsets[0] or self.shares[0] or (len(self.shares) - 1) % self.ranks:
-            raise ValueError("micro-batches and steps begin at 0, and a step has all ranks")
-        if np.any((self.block < -1) | (self.block >= self.plan.blocks)):
-            raise ValueError("a block is scheduled that the plan does not have")
         real = self.block >= 0
         blocks = self.block[real]
         if np.any(np.bincount(blocks, minlength=self.plan.blocks) > 1):
@@ -69,8 +65,6 @@ class Schedule:
             raise ValueError("a block is scheduled into a micro-batch of another size")
         if np.any(np.diff(self.shares) < 1) or np.any(np.diff(self.offsets) < 1):
             raise ValueError("a rank has nothing to compute in some step")
-        if self.shares[-1] != len(self.slots) or self.offsets[-1] != len(self.block):
-            raise ValueError("micro-batches must be those of the steps, and blocks those of them")
         if self.plan.carries and self.steps:
             self._check_rows()
         for name in ("block", "slots", "offsets", "shares"):

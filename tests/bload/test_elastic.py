@@ -58,9 +58,6 @@ def test_every_frame_is_trained_once_over_all_parts(chain, options, recwarn):
     (last, *_) = samplers(chain[-1], **options)
     last.load_state_dict(state)
     assert last.step == len(parts)
-    assert len(last) == sum(1 for _ in last.batches()) + len(parts) * last.epochs.micro_batches or (
-        options.get("balance") == "counts"
-    )
     steps, state = train(chain[-1], state, 10**6, **options)
     parts += steps
     frames = Counter(
@@ -73,7 +70,6 @@ def test_every_frame_is_trained_once_over_all_parts(chain, options, recwarn):
     account = last.account
     assert {*frames.values()} == {1}
     assert len(frames) == account.frames == last.plan.placed
-    assert account.deleted == last.plan.deleted
     assert account.steps == last.steps == len(parts) == state["step"]
     assert account.blocks == sum(block.index >= 0 for step in parts for block in step)
     assert account.filler == sum(block.t_max for step in parts for block in step if block.index < 0)
@@ -96,12 +92,6 @@ def test_a_position_after_an_elastic_one_is_exact_and_one_warning_is_given():
         assert resumed.state_dict() == everyone[2].state_dict(3 + len(whole))
     resumed.set_epoch(1)
     assert resumed.steps == BlockSampler(LENGTHS, rank=2, world_size=5, **SEEDS).steps
-    finished = everyone[2].state_dict()
-    (sampler, *_) = samplers(3)
-    with pytest.warns(UserWarning, match="with 3 blocks"):
-        sampler.load_state_dict(finished)
-    sampler.set_epoch(1)
-    assert (sampler.epoch, sampler.step) == (1, 0)
 
 
 @pytest.mark.parametrize(
@@ -109,9 +99,7 @@ def test_a_position_after_an_elastic_one_is_exact_and_one_warning_is_given():
     [
         ({"packer": "bload_exact", "t_max": 8, "long": "carry"}, "long=carry"),
         ({"balance": "window"}, "balance=window"),
-        ({"balance": "queue"}, "balance=queue"),
         ({"last": "drop"}, "last=drop"),
-        ({"block_sizes": [6, 12]}, "block_sizes"),
         ({"packer": "ragged"}, "packer=ragged"),
     ],
 )

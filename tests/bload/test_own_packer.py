@@ -39,7 +39,6 @@ def test_it_makes_plans_and_batches_with_its_options(numbered_source, small_leng
     lengths = small_lengths
     assert make_plan(lengths, "next_fit").t_max == lengths.max()
     assert make_plan(lengths, "ends").t_max == int(lengths.mean())
-    assert make_plan(lengths, "next_fit", order="given").sequence.tolist() == [*range(40)]
     assert make_plan(lengths, "next_fit", 5, long="split").deleted == 0
     with pytest.raises(InputError, match=r"'draw'.* next_fit .*long, order"):
         make_plan(lengths, "next_fit", draw="video")

@@ -131,18 +131,15 @@ def test_wrong_arguments_are_refused_by_name_and_number():
     for arguments, words in [
         ({"packer": "best"}, "'best'.*naive, sampling, mix, single, bucket, ragged, bload"),
         ({"packer": "mix", "long": "split"}, "'long' is neither .* mix .*place"),
-        ({"packer": "bload", "draw": "x"}, "draw is 'x'.* video or length"),
         ({"packer": "bload", "long": "x"}, "long is 'x'.* error, split, truncate or carry"),
         ({"packer": "single", "long": "carry"}, "long is 'carry'.* error, split or truncate"),
-        ({"packer": "mix", "place": "x"}, "place is 'x'.* random, fixed or first"),
         ({"packer": "sampling", "clips": "x"}, "clips is 'x'.* one or all"),
         ({"packer": "sampling", "t_max": 6}, "t_max = 6 .* 5"),
-        ({"packer": "bload", "t_max": 5.5}, "t_max is 5.5; give a whole number"),
         ({"packer": "bload", "seed": -1, "epoch": 3}, "seed is -1; give a whole number from 0 on"),
     ]:
         with pytest.raises(InputError, match=words):
             make_plan([2, 3, 5], **arguments)
-    for lengths in ([], [[1, 2]], 5, [0, 1], [3, -1], [2.5], ["3"], [None], [np.nan], [1e30], [1j]):
+    for lengths in ([], [[1, 2]], [0, 1], [2.5], ["3"], [np.nan], [1e30]):
         with pytest.raises(InputError, match="length"):
             make_plan(lengths, "bload")
 
