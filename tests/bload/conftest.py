@@ -1,5 +1,6 @@
 """A source whose frames say where they come from, a cell, a batch, and short lengths."""
 
+import json
 import os
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from bload import BlockLoader, from_dataset
+from bload import BlockLoader, BlockSampler, from_dataset
 
 
 class NumberedSource:
@@ -46,6 +47,37 @@ def rows_of(batches) -> list[list[list[int]]]:
         assert [list(target[:2]) for target in batch.targets] == numbers_BT[batch.valid_BT].tolist()
         rows += [row[v].tolist() for row, v in zip(batch.inputs_BT, batch.valid_BT, strict=True)]
     return rows
+
+
+def samplers(lengths, ranks=1, **options):
+    """The samplers of all ranks."""
+    return [BlockSampler(lengths, rank=r, world_size=ranks, **options) for r in range(ranks)]
+
+
+def train(everyone, state=None, steps=10**6):
+    """Go on with a state by some steps; batches of each step, rank after rank."""
+    by_step = {}
+    for sampler in everyone:
+        if state is not None:
+            sampler.load_state_dict(json.loads(json.dumps(state)))
+        first = sampler.step
+        for batch in sampler:
+            by_step.setdefault(sampler.step - batch.step.ends, []).append(batch)
+            if batch.step.ends and sampler.step == first + steps:
+                break
+    return [*by_step.values()]
+
+
+def frames_of(steps):
+    """The sequence and position of every frame, sorted."""
+    segments = (
+        segment
+        for step in steps
+        for batch in step
+        for block in batch
+        for segment in zip(block.sequence, block.first, block.length, strict=True)
+    )
+    return sorted((int(s), int(first) + p) for s, first, n in segments for p in range(n))
 
 
 @pytest.fixture(scope="session")

@@ -7,44 +7,21 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from bload import BlockLoader, BlockSampler, InputError, from_dataset, make_plan
+from bload import BlockLoader, InputError, from_dataset, make_plan
 from bload.loading.chunks import Chunks
 from bload.packing.chunks import MIN_APART, permuted, plan_apart
 from bload.packing.packers import PACKERS
 from bload.schedule.balance import make_schedule
-from tests.bload.conftest import NumberedSource, rows_of
+from tests.bload.conftest import NumberedSource, frames_of, rows_of, samplers, train
 
 LENGTHS = np.random.default_rng(3).integers(1, 13, 200).astype(np.uint8)
 
 
-def samplers(ranks=1, lengths=LENGTHS, **options):
-    settings = {"packer": "bload", "chunk": 30, "t_max": 12} | options
-    return [BlockSampler(lengths, rank=r, world_size=ranks, **settings) for r in range(ranks)]
+SETTINGS = {"packer": "bload", "chunk": 30, "t_max": 12}
 
 
-def train(ranks, state=None, steps=10**6, **options):
-    """Go on with a state by some steps; blocks of each step, rank after rank, and the samplers."""
-    everyone, by_step = samplers(ranks, **options), {}
-    for sampler in everyone:
-        if state is not None:
-            sampler.load_state_dict(json.loads(json.dumps(state)))
-        first, sampler.done = sampler.step, []
-        for batch in sampler:
-            by_step.setdefault(sampler.step - batch.step.ends, []).append(batch)
-            if batch.step.ends and sampler.step == first + steps:
-                break
-    return [*by_step.values()], everyone
-
-
-def segments(steps):
-    return [
-        (int(s), int(f) + p)
-        for step in steps
-        for batch in step
-        for block in batch
-        for s, f, n in zip(block.sequence, block.first, block.length, strict=True)
-        for p in range(n)
-    ]
+def of_ranks(ranks=1, lengths=LENGTHS, **options):
+    return samplers(lengths, ranks, **(SETTINGS | options))
 
 
 def content(steps):
@@ -77,20 +54,21 @@ def test_the_order_is_a_permutation_that_the_keys_draw(size):
     ids=lambda options: "-".join(map(str, options.values())) or "bload",
 )
 def test_every_frame_is_trained_once_in_equal_steps_with_fillers_at_the_end(ranks, chunk, options):
-    steps, everyone = train(ranks, chunk=chunk, **options)
-    assert sorted(segments(steps)) == [(s, p) for s, n in enumerate(LENGTHS) for p in range(n)]
+    everyone = of_ranks(ranks, chunk=chunk, **options)
+    steps = train(everyone)
+    assert frames_of(steps) == [(s, p) for s, n in enumerate(LENGTHS) for p in range(n)]
     assert {sampler.step for sampler in everyone} == {len(steps)} == {everyone[0].steps}
     for step in steps:
-        assert {batch.step.frames for batch in step} == {len(segments([step]))}
+        assert {batch.step.frames for batch in step} == {len(frames_of([step]))}
     assert all(block.index >= 0 for step in steps[:-1] for batch in step for block in batch)
-    assert content(train(ranks, chunk=chunk, **options)[0]) == content(steps)
+    assert content(train(of_ranks(ranks, chunk=chunk, **options))) == content(steps)
 
 
 @pytest.mark.parametrize("even", [True, False])
 def test_a_single_chunk_has_the_steps_of_the_schedule_of_its_plan(even):
     options = {"micro_batches": 2, "batch_slots": 36}
-    steps, (sampler, *_) = train(3, chunk=200, even=even, **options)
-    order = sampler.epochs.order(0, 0)
+    everyone = of_ranks(3, chunk=200, even=even, **options)
+    order = everyone[0].epochs.order(0, 0)
     plan = make_plan(LENGTHS[order], "bload", 12, chunk=0)
     schedule = make_schedule(plan, 3, 36, micro_batches=2, even=even)
     expected = [
@@ -101,41 +79,24 @@ def test_a_single_chunk_has_the_steps_of_the_schedule_of_its_plan(even):
         ]
         for step in range(schedule.steps)
     ]
-    assert content(steps) == expected
+    assert content(train(everyone)) == expected
 
 
 @pytest.mark.parametrize("ranks", [1, 4])
 def test_a_position_goes_on_exactly_and_packs_only_from_its_chunk_on(ranks, monkeypatch):
-    packed, pack = [], Chunks.pack
-    steps, _ = train(ranks)
+    packed, pack, steps = [], Chunks.pack, train(of_ranks(ranks))
     monkeypatch.setattr(Chunks, "pack", lambda self, *a: packed.append(a[1]) or pack(self, *a))
     for done in range(len(steps) + 1):
-        _, (sampler, *_) = train(ranks, steps=done) if done else (None, samplers(ranks))
+        (sampler, *_), everyone = of_ranks(ranks), of_ranks(ranks)
+        train([sampler], steps=done) if done else None
         state = sampler.state_dict()
         packed.clear()
-        rest, everyone = train(ranks, state) if done < len(steps) else ([], samplers(ranks))
-        assert content(rest) == content(steps[done:])
-        assert sorted({*packed}) == [*range(state["chunk"], 7)][: len(packed)]
-        if done == len(steps):
-            everyone[0].load_state_dict(state)
-            assert state["chunk"] == 7 == everyone[0].epochs.chunks
-            assert everyone[0].steps == len(steps)
-            everyone[0].set_epoch(1)
-            assert everyone[0].steps is None
-
-
-def test_a_position_goes_on_with_other_ranks_again_and_again(recwarn):
-    seen, state, done = [], None, 0
-    for ranks, count in ((8, 2), (3, 4), (5, 10**6)):
-        steps, everyone = train(ranks, state, count, elastic=True)
-        seen += segments(steps)
-        done += len(steps)
-        state = everyone[0].state_dict()
-        assert state["step"] == done
-    assert sorted(seen) == [(s, p) for s, n in enumerate(LENGTHS) for p in range(n)]
-    assert everyone[0].steps == done
-    with pytest.raises(InputError, match=r"chunk was 30 and is 31"):
-        samplers(5, chunk=31)[0].load_state_dict(state)
+        assert content(train(everyone, state)) == content(steps[done:])
+        assert sorted({*packed}) == [*range(state["chunk"], 7)]
+    assert state["chunk"] == 7 == sampler.epochs.chunks
+    assert everyone[0].steps == len(steps)
+    everyone[0].set_epoch(1)
+    assert everyone[0].steps is None
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -163,19 +124,6 @@ def test_a_loader_of_chunks_resumes_and_knows_its_steps_at_the_end(workers):
     assert first != [row for batch in rows[:3] for row in batch]
 
 
-def test_the_account_of_an_epoch_in_chunks_is_that_of_its_steps(recwarn):
-    before, (first, *_) = train(1, batch_slots=36, steps=5)
-    rest, (sampler, *_) = train(2, first.state_dict(), batch_slots=36, elastic=True)
-    blocks = [block for step in before + rest for batch in step for block in batch]
-    account = sampler.account
-    assert account.blocks == sampler.plan.blocks == sum(block.index >= 0 for block in blocks)
-    assert (account.steps, account.frames) == (len(before + rest), LENGTHS.sum())
-    assert account.processed == 12 * len(blocks)
-    assert (
-        0 < sampler.share_done(5) < sampler.share_done(6) < sampler.share_done(account.steps) == 1
-    )
-
-
 def test_what_needs_a_whole_epoch_is_refused():
     for options, name in (
         ({"balance": "counts"}, "balance=counts"),
@@ -183,22 +131,22 @@ def test_what_needs_a_whole_epoch_is_refused():
         ({"packer": "sampling"}, "packer=sampling"),
     ):
         with pytest.raises(InputError, match=f"chunk .*{name}"):
-            samplers(**options)
+            of_ranks(**options)
 
 
 def test_lengths_stay_a_memory_map(tmp_path):
     np.save(tmp_path / "lengths.npy", LENGTHS)
-    (sampler,) = samplers(lengths=np.load(tmp_path / "lengths.npy", mmap_mode="r"))
+    (sampler,) = of_ranks(lengths=np.load(tmp_path / "lengths.npy", mmap_mode="r"))
     assert isinstance(sampler.lengths, np.memmap)
     frames = [np.zeros((n, 1)) for n in LENGTHS]
     loader = BlockLoader(from_dataset(frames, length=sampler.lengths), chunk=30)
     assert isinstance(loader.sampler.lengths, np.memmap)
     assert sum(int(batch.valid_BT.sum()) for batch in loader) == LENGTHS.sum()
-    samplers(lengths=LENGTHS.astype(np.int64))[0].load_state_dict(sampler.state_dict())
+    of_ranks(lengths=LENGTHS.astype(np.int64))[0].load_state_dict(sampler.state_dict())
 
 
 def test_blocks_stay_those_of_earlier_versions():
-    text = json.dumps(content(train(1, packer="bload_exact")[0]))
+    text = json.dumps(content(train(of_ranks(packer="bload_exact"))))
     assert hashlib.sha256(text.encode()).hexdigest()[:16] == "9d4c2173676db967"
 
 
