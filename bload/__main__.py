@@ -13,6 +13,7 @@ train.py loader=bload loader.draw=length in the experiments of a checkout.
 
 import argparse
 import json
+import os
 import sys
 
 import numpy as np
@@ -35,6 +36,9 @@ def main(arguments: list[str] | None = None) -> int:
         if args.file:
             lengths, names = read_lengths(args.file)
         args.run(args, lengths, names)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     except InputError as error:
         print(f"bload: error: {error}", file=sys.stderr)
         return 2

@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -14,9 +14,15 @@ from bload import InputError
 
 @contextmanager
 def exit_on_input_error() -> Iterator[None]:
-    """End the process with status 2 on bad input, which the first rank reports in one sentence."""
+    """End the process with status 2 on bad input, which the first rank reports in one sentence.
+
+    A closed pipe ends it in silence.
+    """
     try:
         yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     except InputError as error:
         if os.environ.get("RANK", "0") == "0":
             print(f"error: {error}", file=sys.stderr)
@@ -50,7 +56,7 @@ def write_whole(
         previous: where the old file is kept, in the same folder; None replaces it.
 
     Raises:
-        InputError: `path` is no plain file.
+        InputError: `path` is no plain file, or cannot be written.
     """
     path = Path(path)
     if path.exists() and not path.is_file():  # a rename would take a device away
@@ -68,10 +74,16 @@ def write_whole(
             os.replace(path, previous)
         os.replace(partial_path, path)
         folder = os.open(path.parent, os.O_RDONLY)
-        os.fsync(folder)
+        with suppress(OSError):  # not every file system can do that with a folder
+            os.fsync(folder)
         os.close(folder)
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be written ({error}); give a folder elsewhere, as run.root is for runs"
+        ) from error
     finally:
-        partial_path.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial_path.unlink()
 
 
 @contextmanager
@@ -95,6 +107,7 @@ def lock_folder(
     lock = lock or folder.parent / f".{folder.name}.lock"
     try:
         lock.parent.mkdir(parents=True, exist_ok=True)
+        lock.touch()  # filelock would try for ever where no file can be made, as in /proc
         lock_handle = FileLock(lock, timeout=seconds).acquire()
     except Timeout:
         raise InputError(

@@ -131,7 +131,7 @@ def compose_job(name: str, overrides: Sequence[str]) -> Any:
         raise InputError(explain(error)) from error
 
 
-def explain(error: CompactHydraException) -> str:
+def explain(error: Exception) -> str:
     """Say what Hydra refuses, in its words."""
     parts = [str(part).partition("\n    full_key")[0] for part in (error, error.__cause__) if part]
     return "\n".join(parts)

@@ -21,7 +21,7 @@ from omegaconf import DictConfig
 from bload.errors import InputError, plural
 from training.compose import explain, register, short_forms, to_job
 from training.config import CONFIGS
-from training.stopping import AgreedError, Stopped
+from training.stopping import AgreedError, QuietStream, Stopped, end_on_signals
 
 Row = dict[str, Any]
 
@@ -38,7 +38,7 @@ class Job(NamedTuple):
 FINISHED_JOBS: list[Job] = []
 
 
-def one_job(task: Callable[[Any], Row | None]) -> Callable[[DictConfig], None]:
+def one_job(task: Callable[[Any], Row | None]) -> Callable[[DictConfig], float | None]:
     """Wrap a task under ``@hydra.main``: convert its config to a dataclass, record its end.
 
     An `InputError` is printed as one sentence, any other exception with its traceback, and the next
@@ -46,7 +46,7 @@ def one_job(task: Callable[[Any], Row | None]) -> Callable[[DictConfig], None]:
     """
 
     @functools.wraps(task)
-    def job(config: DictConfig) -> None:
+    def job(config: DictConfig) -> float | None:
         hydra, rank = HydraConfig.get(), os.environ.get("RANK", "0")
         overrides, is_sweep = " ".join(hydra.overrides.task), hydra.mode == RunMode.MULTIRUN
         # A launcher plugin runs jobs elsewhere, so it has to see their errors itself.
@@ -56,6 +56,8 @@ def one_job(task: Callable[[Any], Row | None]) -> Callable[[DictConfig], None]:
             check_size(hydra.runtime.choices)
             if rank == "0" and is_sweep and hydra.job.num == 0 and config.experiment.minutes:
                 print(announce(hydra, config.experiment.minutes), flush=True)
+            if is_sweep:
+                os.environ.pop("WANDB_RUN_ID", None)  # it can be that of one job only
             result = task(to_job(config)) or {}
         except Stopped as stopped:
             if rank == "0":
@@ -77,6 +79,7 @@ def one_job(task: Callable[[Any], Row | None]) -> Callable[[DictConfig], None]:
                 sys.stdout.flush()
                 os._exit(status)  # sys.exit would wait for a collective that others never join
         FINISHED_JOBS.append(Job(overrides, status, result))
+        return result.get("with/recall@20")  # for sweepers that search
 
     return job  # type: ignore[return-value]
 
@@ -110,9 +113,14 @@ def run(main: Callable[[], Any]) -> NoReturn:
     """
     register()
     os.environ["HYDRA_FULL_ERROR"] = "1"  # else Hydra prints its errors itself, and exits
+    os.environ["MPLBACKEND"] = "agg"  # a notebook's is not for programs
+    sys.stdout, sys.stderr = QuietStream(sys.stdout), QuietStream(sys.stderr)  # type: ignore
+    end_on_signals()
     try:
         main()
-    except CompactHydraException as error:
+    except (CompactHydraException, ValueError) as error:
+        if isinstance(error, ValueError) and "Only one of" not in str(error):
+            raise
         if os.environ.get("RANK", "0") == "0":
             print(f"error: {explain(error)}", file=sys.stderr, flush=True)
         sys.exit(2)

@@ -17,6 +17,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any, TextIO
 
 from bload.errors import InputError
 
@@ -62,6 +63,54 @@ class StopRequest:
         if not self.signal_number and os.environ.get("RANK", "0") == "0":
             os.write(2, b"\nstopping after this step\n")  # a print may be under way
         self.signal_number = signal_number
+
+
+def end_on_signals() -> None:
+    """End this process on a signal before its run has begun, with the status that a run ends with.
+
+    A rank of several ends at once instead, as it may be waiting for the others.
+    """
+    if "RANK" not in os.environ:
+        for signal_number in SIGNALS:
+            if signal.getsignal(signal_number) is not signal.SIG_IGN:
+                signal.signal(signal_number, _end)
+
+
+def _end(signal_number: int, frame: FrameType | None) -> None:
+    name = signal.Signals(signal_number).name
+    os.write(2, f"\nstopped by {name}; the same command begins again\n".encode())
+    raise SystemExit(128 + signal_number)
+
+
+class QuietStream:
+    """A text stream that falls silent when it cannot be written any more.
+
+    So a terminal that is gone, or a closed pipe, ends no run.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+    def write(self, text: str) -> int:
+        with self._quietly():
+            self.stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with self._quietly():
+            self.stream.flush()
+
+    @contextmanager
+    def _quietly(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.stream.fileno())
+            os.close(nowhere)
 
 
 def end_with_launcher() -> None:

@@ -2,9 +2,11 @@
 
 import errno
 import os
+import stat
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
@@ -29,12 +31,28 @@ def test_after_a_failure_the_old_file_is_there(content, tmp_path, monkeypatch):
     path.write_text("old")
     previous.write_text("older")
     monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(errno.ENOSPC, "no space")))
-    with pytest.raises(OSError, match="no space"):
+    with pytest.raises(InputError, match="no space"):
         write_whole(path, content, previous)
     assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {
         "last.pt": "old",
         "previous.pt": "older",
     }
+
+
+def test_a_file_system_that_cannot_sync_folders_will_do(tmp_path, monkeypatch):
+    def sync(file):
+        if stat.S_ISDIR(os.fstat(file).st_mode):
+            raise OSError(errno.EINVAL, "no sync")
+
+    monkeypatch.setattr(os, "fsync", sync)
+    write_whole(tmp_path / "last.pt", "text")
+    assert (tmp_path / "last.pt").read_text() == "text"
+
+
+def test_a_lock_where_no_file_can_be_made_is_refused_at_once():
+    refused = pytest.raises(InputError, match="/proc/nowhere cannot be written")
+    with refused, lock_folder(Path("/proc/nowhere")):
+        pass
 
 
 def test_whoever_waits_goes_on_when_the_holder_is_killed(tmp_path):

@@ -125,3 +125,26 @@ def test_a_signal_is_noted_within_the_body_and_others_are_put_back():
     finally:
         signal.signal(signal.SIGHUP, ignored)
     assert signal.getsignal(signal.SIGTERM) == before
+
+
+@pytest.mark.slow
+def test_a_signal_before_the_run_begins_ends_it_in_a_sentence(tmp_path):
+    lines = ["experiment=smoke", f"dataset.root={tmp_path}/data", "dataset.train_videos=900"]
+    command = [sys.executable, "train.py", *lines, f"run.root={tmp_path}"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=REPOSITORY, stdout=pipe, stderr=pipe, text=True) as process:
+        assert "synthetic videos at" in process.stdout.readline()
+        process.terminate()
+        assert process.wait() == 128 + signal.SIGTERM
+        assert "stopped by SIGTERM; the same command begins again" in process.stderr.read()
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_when_nobody_reads_what_it_prints(tmp_path):
+    lines = ["experiment=smoke", f"run.root={tmp_path}"]
+    process = subprocess.Popen(
+        [sys.executable, PAGELESS, *lines], cwd=REPOSITORY, stdout=subprocess.PIPE
+    )
+    process.stdout.close()
+    assert process.wait() == 0
+    assert only_run(tmp_path).joinpath("summary.json").exists()
