@@ -33,13 +33,13 @@ def suggest(name: str, names: Collection[str]) -> str:
     return f"; did you mean {nearest[0]}?" if nearest else ""
 
 
-def any_of(names: Iterable[str]) -> str:
+def any_of(names: Iterable[Any]) -> str:
     """Return names as ``a, b or c``."""
-    *others, last = names
+    *others, last = map(str, names)
     return f"{', '.join(others)} or {last}" if others else last
 
 
-def check_choice(key: str, value: str | None, choices: Collection[str]) -> None:
+def check_choice(key: str, value: Any, choices: Collection[Any]) -> None:
     """Raise `InputError` unless the value of an option is one of `choices`."""
     if value not in choices:
         raise InputError(f"{key} is {value!r}; choose {any_of(choices)}")
@@ -52,6 +52,11 @@ def check_whole(key: str, value: Any, least: int, most: int = 2**63 - 1) -> int:
         end = f"to {most}" if is_large or most < 2**63 - 1 else "on"
         raise InputError(f"{key} is {value!r}; give a whole number from {least} {end}")
     return index(value)
+
+
+def check_flag(key: str, value: Any) -> None:
+    """Raise `InputError` unless an option is True or False."""
+    check_choice(key, value, (True, False))
 
 
 def differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:

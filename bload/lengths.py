@@ -20,7 +20,7 @@ ENCODING = "utf-8-sig"  # reads UTF-8 with or without a byte order mark
 
 def check_lengths(lengths: ArrayLike, names: Sequence[str] | None = None) -> np.ndarray:
     """Return the lengths as int64 ``(sequences,)``; raise InputError for the first invalid one."""
-    array = np.asarray(lengths)
+    array = np.asarray(getattr(lengths, "detach", lambda: lengths)())
     if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iuf":
         raise InputError(
             f"the lengths have shape {array.shape} and dtype {array.dtype}; give a list of whole "
@@ -43,9 +43,14 @@ def check_lengths(lengths: ArrayLike, names: Sequence[str] | None = None) -> np.
 def keep_lengths(
     lengths: ArrayLike, names: Sequence[str] | None = None
 ) -> tuple[np.ndarray, int, str]:
-    """Check lengths piece by piece; return them, as they are if an array, their sum and digest."""
+    """Check lengths piece by piece; return them, their sum and digest.
+
+    A memory map is returned as it is, and a copy of any other array, which its owner may change.
+    """
     is_kept = isinstance(lengths, np.ndarray) and lengths.dtype.kind in "iu" and lengths.ndim == 1
     array = np.asanyarray(lengths) if is_kept else check_lengths(lengths, names)
+    if is_kept and not isinstance(array, np.memmap):
+        array = array.copy()
     labels: Any = range(len(array)) if names is None else names
     digest, frames = hashlib.sha256(), 0
     for first in range(0, max(len(array), 1), CHECKED_AT_A_TIME):

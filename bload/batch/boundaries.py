@@ -96,8 +96,13 @@ class Boundaries:
 
     @property
     def cu_seqlens(self) -> Tensor:
-        """int32 ``(S + 1,)``, cumulative segment lengths: the bounds in ``values_BT[valid_BT]``."""
+        """int32 ``(S + 1,)``, cumulative segment lengths: the bounds in ``values_BT[valid_BT]``.
+
+        A batch without frames has one segment of length 0, as kernels take no empty list.
+        """
         length_S = self.segments.length_S
+        if not len(length_S):
+            length_S = length_S.new_zeros(1)
         return torch.cat([length_S.new_zeros(1), length_S.cumsum(0)]).to(torch.int32)
 
     @property
@@ -133,7 +138,7 @@ class Boundaries:
                     f"segments is {segments} but the batch has {len(self.segments)}; give at least "
                     "the most of any batch, such as loader.most_segments"
                 )
-            bounds = torch.cat([bounds, bounds[-1:].expand(segments - len(self.segments))])
+            bounds = torch.cat([bounds, bounds[-1:].expand(segments + 1 - len(bounds))])
             longest = self.valid_BT.shape[1]
         return {"cu_seq_q": bounds, "cu_seq_k": bounds, "max_q": longest, "max_k": longest}
 

@@ -87,6 +87,8 @@ def as_tensors(value: Any) -> Any:
     if np.ma.is_masked(value):
         raise InputError("a masked array has missing values; fill them, or leave the frames out")
     if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
+        if value.dtype.itemsize > 8 and value.dtype != np.complex128:
+            raise InputError(f"torch has no dtype for {value.dtype}; give float64")
         copy = not value.flags.writeable or min(value.strides, default=0) < 0
         return torch.from_numpy(value.astype(value.dtype.newbyteorder("="), "C", copy=copy))
     if isinstance(value, Mapping):

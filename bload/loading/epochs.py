@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bload.batch.step import Step, StepList
-from bload.errors import check_whole, plural
+from bload.errors import check_flag, check_whole, plural
 from bload.lengths import keep_lengths
 from bload.packing.block_sizes import check_sizes, choose_sizes
 from bload.packing.cost import Cost
@@ -88,7 +88,9 @@ class Epochs:
         self.names = None if names is None else [*names]  # pandas would look for labels
         self.lengths, self.frames, self._lengths_digest = keep_lengths(lengths, self.names)
         self._names_digest = self.names and sha256(repr(self.names).encode()).hexdigest()[:16]
-        self.packer, self.options, self.seed, self.last = packer, options, seed, last
+        check_flag("even", even)
+        self.packer, self.options, self.last = packer, options, last
+        self.seed = check_whole("seed", seed, 0)
         self.world_size, self.even = world_size, even
         self.multiple_of = check_whole("multiple_of", multiple_of, 1)
         natural = natural_t_max(self.lengths, packer, self.multiple_of)

@@ -69,6 +69,10 @@ class BlockLoader:
         self.sampler = BlockSampler(source.lengths, packer, **options)
         self._dataset = BlockDataset(source, self.sampler.epochs.names)
         self._pad = copy_pad(pad)
+        workers_need = {"prefetch_factor": prefetch_factor, "timeout": timeout}
+        workers_need["multiprocessing_context"] = multiprocessing_context
+        if wrong := [key for key, value in workers_need.items() if value and not num_workers]:
+            raise InputError(f"{wrong[0]} is for data workers; set num_workers, or leave it out")
         self.data = DataLoader(
             self._dataset,
             batch_sampler=_Batches(self.sampler),
@@ -80,8 +84,6 @@ class BlockLoader:
             timeout=timeout,
             worker_init_fn=worker_init_fn,
             persistent_workers=num_workers > 0,
-            # for seeds of workers; a pass does not change the random state of training
-            generator=torch.Generator().manual_seed(torch.initial_seed()),
         )
 
     @property
@@ -141,7 +143,7 @@ class BlockLoader:
             print(f"the loaded position is {place}, so this pass is empty", file=sys.stderr)
         try:
             # Workers first: Python 3.11 may hang in a fork while gloo's threads end a collective.
-            batches = iter(self.data)
+            batches = iter(with_generator(self.data))
             sampler.compare(pad=self._pad, targets_per=self._dataset.targets_per)
             while step != steps:
                 sampler.check_pass(generation)
@@ -180,6 +182,16 @@ class BlockLoader:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue after the last batch yielded before `state` was saved; see `BlockSampler`."""
         self.sampler.load_state_dict(state)
+
+
+def with_generator(data: DataLoader[Any]) -> DataLoader[Any]:
+    """Return a DataLoader with a generator for the seeds of workers.
+
+    So a pass does not change the random state of training. It is made late, as a loader that has
+    one cannot be sent to another process.
+    """
+    data.generator = data.generator or torch.Generator().manual_seed(torch.initial_seed())
+    return data
 
 
 class _Batches:

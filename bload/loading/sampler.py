@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from torch.utils.data import Sampler
 
 from bload.batch.step import StepList
-from bload.errors import InputError, check_whole, differences, plural
+from bload.errors import InputError, check_flag, check_whole, differences, plural
 from bload.loading.chunks import Chunks
 from bload.loading.epochs import Epochs, Place, as_json_types
 from bload.loading.ranks import compare_ranks, resolve_rank
@@ -67,6 +67,7 @@ class BlockSampler(Sampler[list[Block]]):
         **options: Any,
     ) -> None:
         self.rank, self.world_size = resolve_rank(rank, world_size, process_group)
+        check_flag("elastic", elastic)
         self.process_group, self.elastic = process_group, elastic
         check_packer_options(packer, options, BlockSampler, Epochs)
         options["world_size"] = self.world_size

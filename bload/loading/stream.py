@@ -89,6 +89,7 @@ class StreamBlocks(IterableDataset[Batch]):
         check_whole("t_max", t_max, 1)
         check_whole("window", window, 1)
         check_choice("targets_per", targets_per, ("frame", "sequence"))
+        check_choice("sharded", sharded, (True, False, None))
         if rank is None or world_size is None:
             rank, world_size = resolve_rank(rank, world_size, None)
         check_whole("world_size", world_size, 1)

@@ -15,6 +15,7 @@ from bload.batch.step import Step, has_group
 from bload.batch.trees import compare_kinds
 from bload.errors import InputError, differences
 from bload.loading.epochs import as_json_types
+from bload.loading.loader import with_generator
 from bload.loading.ranks import compare_ranks, resolve_rank
 from bload.loading.sampler import ENDED
 from bload.loading.stream import StreamBlocks, beginning
@@ -62,8 +63,6 @@ class StreamLoader:
             batch_size=None,
             collate_fn=_unchanged,
             persistent_workers=False,
-            # as in `BlockLoader`
-            generator=torch.Generator().manual_seed(torch.initial_seed()),
             **dataloader,
         )
         self.skipped = 0
@@ -91,7 +90,7 @@ class StreamLoader:
         positions = place["positions"]
         self._skips = [position["skipped"] for position in positions]
         self.stream.positions, self.stream.turn = [*positions], place["turn"]
-        batches = iter(self.data)
+        batches = iter(with_generator(self.data))
         batch, position, fault = self._next(batches)
         filler = self._agree_on_filler(fault)
         if filler is None and not fault:

@@ -153,7 +153,11 @@ def make_plan(
         _check_aligned(lengths, t_max, sizes, long, unit)
         if "batch_slots" in options:
             options["batch_slots"] //= unit
-    place = -(-lengths // unit), t_max // unit
+    units = -(-lengths // unit)
+    if pack.cuts_clips:  # clips are of whole units
+        is_cut = lengths > t_max if packer == "mix" else slice(None)
+        units[is_cut] = lengths[is_cut] // unit
+    place = units, t_max // unit
     if long == "carry":
         options.pop("long", None)
         plan = pack_carry(pack.pack, *place, rng, one_each=pack.one_each, **options)

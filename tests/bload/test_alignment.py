@@ -95,3 +95,13 @@ def test_the_segments_of_a_block_have_a_limit():
     plan = make_plan(LENGTHS, "bload", segments_per_block=2)
     assert np.diff(plan.offsets).max() == 2
     assert plan.placed == LENGTHS.sum()
+
+
+def test_clips_are_of_whole_units():
+    lengths = [7, 4, 1, 9, 7]
+    plan = make_plan(lengths, "sampling", 8, multiple_of=4)
+    assert plan.sequence.tolist() == [3]
+    assert plan.length.tolist() == [8]
+    mixed = make_plan(lengths, "mix", 8, multiple_of=4)
+    assert mixed.length[mixed.sequence == 3].tolist() == [8]
+    assert (mixed.placed, mixed.deleted) == (27, 1)

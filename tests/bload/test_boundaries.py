@@ -196,6 +196,7 @@ def test_jagged_attention_sees_each_sequence_alone_and_a_filler_runs(sequences, 
 
     alone_and_packed(sequences, batch, attend, packed)
     *_, filler = BlockLoader(from_dataset(sequences, LENGTHS), t_max=10, rank=5, world_size=6)
+    assert filler.varlen(3)["cu_seq_q"].tolist() == [0, 0, 0, 0]  # kernels take no empty list
     values_BT = filler.inputs_BT.requires_grad_()
     outputs_BT = packed(values_BT, filler)
     (grad_BT,) = torch.autograd.grad(outputs_BT.sum(), values_BT)

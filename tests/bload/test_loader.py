@@ -3,7 +3,9 @@
 import json
 from itertools import islice
 from math import prod
+from multiprocessing.reduction import ForkingPickler
 
+import numpy as np
 import pytest
 import torch
 
@@ -197,3 +199,32 @@ def test_a_failed_read_is_not_swallowed(kind, small_lengths, numbered_source):
     # Input that the user can fix stays one sentence, without the worker's traceback.
     assert ("\n" in str(failure.value)) == (kind is not InputError)
     with_worker.data._iterator._shutdown_workers()  # left to garbage collection it takes 5 s
+
+
+def test_lengths_that_their_owner_changes_are_those_of_the_beginning(numbered_source):
+    source = numbered_source(np.array([3, 5, 2, 7]))
+    loader = BlockLoader(source)
+    source.lengths -= 1
+    loader.set_epoch(1)
+    assert sum(int(batch.valid_BT.sum()) for batch in loader) == 17
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"even": "no"}, "even is 'no'; choose True or False"),
+        ({"elastic": 2}, "elastic is 2; choose True or False"),
+        ({"timeout": 30}, "timeout is for data workers; set num_workers"),
+        ({"prefetch_factor": 4}, "prefetch_factor is for data workers"),
+        ({"seed": 1.5}, "seed is 1.5; give a whole number"),
+    ],
+)
+def test_an_argument_that_would_have_another_effect_is_refused(options, words, numbered_source):
+    with pytest.raises(InputError, match=words):
+        BlockLoader(numbered_source([3, 5]), **options)
+
+
+def test_a_loader_that_has_begun_no_pass_can_be_sent_to_a_process(numbered_source):
+    loader = BlockLoader(numbered_source([3, 5]))
+    ForkingPickler.dumps(loader)  # as mp.spawn(args=(loader,)) does
+    assert len([*loader]) == 2
