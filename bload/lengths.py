@@ -45,12 +45,15 @@ def keep_lengths(
 ) -> tuple[np.ndarray, int, str]:
     """Check lengths piece by piece; return them, their sum and digest.
 
-    A memory map is returned as it is, and a copy of any other array, which its owner may change.
+    A memory map is returned as it is, and of an array that its owner may change a copy, which
+    nobody can.
     """
     is_kept = isinstance(lengths, np.ndarray) and lengths.dtype.kind in "iu" and lengths.ndim == 1
     array = np.asanyarray(lengths) if is_kept else check_lengths(lengths, names)
-    if is_kept and not isinstance(array, np.memmap):
-        array = array.copy()
+    if not isinstance(array, np.memmap):
+        if array.base is not None or array.flags.writeable:
+            array = array.copy()
+        array.flags.writeable = False
     labels: Any = range(len(array)) if names is None else names
     digest, frames = hashlib.sha256(), 0
     for first in range(0, max(len(array), 1), CHECKED_AT_A_TIME):

@@ -3,26 +3,53 @@
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, TextIO
 
 from filelock import FileLock, Timeout
 
 from bload import InputError
 
 
+class QuietStream:
+    """A text stream that falls silent when it cannot be written any more.
+
+    So a terminal that is gone, or a closed pipe, ends no run.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+    def write(self, text: str) -> int:
+        with self._quietly():
+            self.stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with self._quietly():
+            self.stream.flush()
+
+    @contextmanager
+    def _quietly(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.stream.fileno())
+            os.close(nowhere)
+
+
 @contextmanager
 def exit_on_input_error() -> Iterator[None]:
-    """End the process with status 2 on bad input, which the first rank reports in one sentence.
-
-    A closed pipe ends it in silence.
-    """
+    """End the process with status 2 on bad input, which the first rank reports in one sentence."""
     try:
-        yield
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        with redirect_stdout(QuietStream(sys.stdout)):  # type: ignore[type-var]
+            yield
+            sys.stdout.flush()
     except InputError as error:
         if os.environ.get("RANK", "0") == "0":
             print(f"error: {error}", file=sys.stderr)

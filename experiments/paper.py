@@ -10,6 +10,7 @@ import pandas as pd
 
 from bload import action_genome_lengths, make_plan
 from bload.show.table import table_rows
+from datasets.files import exit_on_input_error
 from experiments.intervals import Interval
 from experiments.study import make_parser, markdown, publish
 from training import paper
@@ -89,5 +90,6 @@ def times_less(seeds: int = 4, epochs: int = 60) -> str:
 
 if __name__ == "__main__":
     make_parser("paper", __doc__).parse_args()
-    publish("paper", f"{sources()}\n\n{times_less()}", committed=True)
-    publish("padding", packing(), committed=True)
+    with exit_on_input_error():
+        publish("paper", f"{sources()}\n\n{times_less()}", committed=True)
+        publish("padding", packing(), committed=True)

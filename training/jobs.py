@@ -19,9 +19,10 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from bload.errors import InputError, plural
+from datasets.files import QuietStream
 from training.compose import explain, register, short_forms, to_job
 from training.config import CONFIGS
-from training.stopping import AgreedError, QuietStream, Stopped, end_on_signals
+from training.stopping import AgreedError, Stopped, end_on_signals
 
 Row = dict[str, Any]
 

@@ -17,7 +17,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, TextIO
 
 from bload.errors import InputError
 
@@ -80,37 +79,6 @@ def _end(signal_number: int, frame: FrameType | None) -> None:
     name = signal.Signals(signal_number).name
     os.write(2, f"\nstopped by {name}; the same command begins again\n".encode())
     raise SystemExit(128 + signal_number)
-
-
-class QuietStream:
-    """A text stream that falls silent when it cannot be written any more.
-
-    So a terminal that is gone, or a closed pipe, ends no run.
-    """
-
-    def __init__(self, stream: TextIO) -> None:
-        self.stream = stream
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.stream, name)
-
-    def write(self, text: str) -> int:
-        with self._quietly():
-            self.stream.write(text)
-        return len(text)
-
-    def flush(self) -> None:
-        with self._quietly():
-            self.stream.flush()
-
-    @contextmanager
-    def _quietly(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError:
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, self.stream.fileno())
-            os.close(nowhere)
 
 
 def end_with_launcher() -> None:

@@ -69,11 +69,7 @@ class BlockLoader:
         self.sampler = BlockSampler(source.lengths, packer, **options)
         self._dataset = BlockDataset(source, self.sampler.epochs.names)
         self._pad = copy_pad(pad)
-        workers_need = {"prefetch_factor": prefetch_factor, "timeout": timeout}
-        workers_need["multiprocessing_context"] = multiprocessing_context
-        if wrong := [key for key, value in workers_need.items() if value and not num_workers]:
-            raise InputError(f"{wrong[0]} is for data workers; set num_workers, or leave it out")
-        self.data = DataLoader(
+        self.data = make_data_loader(
             self._dataset,
             batch_sampler=_Batches(self.sampler),
             collate_fn=partial(collate_blocks, pad=self._pad),
@@ -182,6 +178,14 @@ class BlockLoader:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue after the last batch yielded before `state` was saved; see `BlockSampler`."""
         self.sampler.load_state_dict(state)
+
+
+def make_data_loader(dataset: Any, **options: Any) -> DataLoader[Any]:
+    """Make torch's DataLoader; InputError for an option of data workers if there are none."""
+    for key in ("prefetch_factor", "timeout", "multiprocessing_context"):
+        if options.get(key) and not options.get("num_workers"):
+            raise InputError(f"{key} is for data workers; set num_workers, or leave it out")
+    return DataLoader(dataset, **options)
 
 
 def with_generator(data: DataLoader[Any]) -> DataLoader[Any]:

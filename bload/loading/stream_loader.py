@@ -8,14 +8,14 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import IterableDataset
 
 from bload.batch.batch import Batch, collate_blocks
 from bload.batch.step import Step, has_group
 from bload.batch.trees import compare_kinds
 from bload.errors import InputError, differences
 from bload.loading.epochs import as_json_types
-from bload.loading.loader import with_generator
+from bload.loading.loader import make_data_loader, with_generator
 from bload.loading.ranks import compare_ranks, resolve_rank
 from bload.loading.sampler import ENDED
 from bload.loading.stream import StreamBlocks, beginning
@@ -58,7 +58,7 @@ class StreamLoader:
     ) -> None:
         resolve_rank(stream.rank, stream.world_size, process_group)
         self.stream, self.process_group = stream, process_group
-        self.data = DataLoader(
+        self.data = make_data_loader(
             _WithPositions(stream),
             batch_size=None,
             collate_fn=_unchanged,

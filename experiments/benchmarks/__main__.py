@@ -19,6 +19,7 @@ from pathlib import Path
 
 import torch
 
+from datasets.files import exit_on_input_error
 from experiments.benchmarks import format_tables
 from experiments.study import RESULTS, make_parser, publish, read_rows, write_rows
 
@@ -26,6 +27,7 @@ NAMES = ("packing", "loading", "scaling")
 ALL = (*NAMES, "gpu", "trainer", "chunks")
 
 
+@exit_on_input_error()
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = make_parser("benchmarks", __doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(ALL)}")

@@ -56,9 +56,9 @@ class TemporalStack(nn.Module):
         slots = slots or ComputedSlots((start_BT.shape[0], start_BT.shape[1]))
         state, outputs, first = state or [None] * len(self.layers), [], 0
         for order in orders or walk_orders(start_BT, None):
-            here = slice(first, first + order.slots)
-            tokens = embeddings_BTND[:, here]
-            chunk = Chunk(start_BT[:, here], slots.chunk(first, order.slots), order)
+            part = slice(first, first + order.slots)
+            tokens = embeddings_BTND[:, part]
+            chunk = Chunk(start_BT[:, part], slots.chunk(first, order.slots), order)
             outputs_L, states = [], []
             for layer, old in zip(self.layers, state, strict=True):
                 tokens, new = layer(tokens, query_position_ND, chunk, old)
