@@ -86,10 +86,11 @@ def run(way: str, train: list[tuple[Tensor, int]], test: list[tuple[Tensor, int]
     return f"{way}: {100 * right / len(test):.1f} % right, {seconds:.2f} s an epoch; {loader}"
 
 
-if "WORLD_SIZE" in os.environ:  # under torchrun
-    dist.init_process_group("gloo")  # for CPUs, as this program
-train, test = (utterances(sys.argv[1], split) for split in ("TRAIN", "TEST"))
-for way in sys.argv[2:] or WAYS:
-    line = run(way, train, test)
-    if not dist.is_initialized() or dist.get_rank() == 0:
-        print(line)
+if __name__ == "__main__":
+    if "WORLD_SIZE" in os.environ:  # under torchrun
+        dist.init_process_group("gloo")  # for CPUs, as this program
+    train, test = (utterances(sys.argv[1], split) for split in ("TRAIN", "TEST"))
+    for way in sys.argv[2:] or WAYS:
+        line = run(way, train, test)
+        if not dist.is_initialized() or dist.get_rank() == 0:
+            print(line)

@@ -1,6 +1,6 @@
 """Annotations of an Action Genome root, read and filtered by `datasets.annotations.rules`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -125,7 +125,7 @@ def filter_annotations(
         steps.append(_count(title, frames))
     targets = _apply(lambda name, e: frame_targets(name, e, person_of[name]), frames, problems)
     videos = tuple(
-        Video(video, _with_gaps([targets[name] for name in names]))
+        Video(video, with_gaps([targets[name] for name in names]))
         for video, names in frames_by_video(targets).items()
         if len(names) >= MIN_FRAMES
     )
@@ -151,7 +151,8 @@ def _apply(
     return results
 
 
-def _with_gaps(frames: list[FrameTargets]) -> tuple[FrameTargets, ...]:
+def with_gaps(frames: Sequence[FrameTargets]) -> tuple[FrameTargets, ...]:
+    """Set the gaps between the frames of a video, by their numbers."""
     numbers = [float(frame_number(frame.name)) for frame in frames]
     gaps = np.diff(numbers, prepend=numbers[0]).tolist()
     return tuple(replace(frame, gap=gap) for frame, gap in zip(frames, gaps, strict=True))

@@ -17,7 +17,7 @@ JOBS |= {"one_rank": [15, 8, 5], "one_rank_work": [5, 6, 5], "one_rank_one": [10
 JOBS |= {"one_rank_four": [10]}
 JOBS |= {"horizon": [48, 24, 32, 6], "tmax_sweep": [50], "ablations": [3, 6, 3, 9]}
 JOBS |= {"epoch_time": [5], "full_size": [5], "alternatives": [16]}
-JOBS |= {"balance_learning": [15]}
+JOBS |= {"balance_learning": [15], "coherence": [27, 9]}
 """Jobs of the commands in the head of each experiment's file."""
 
 

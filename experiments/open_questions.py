@@ -1,0 +1,189 @@
+"""Open questions: lengths from 1 to 1,000, frames left out, states of other lengths, real speakers.
+
+    python -m experiments.open_questions --measure extreme  # 10 minutes
+    pip download aeon --no-deps                             # the speakers are a file in its wheel
+    python -m experiments.open_questions --measure WHEEL    # 10 minutes
+    python train.py experiment=coherence                    # and the other in its file
+    python -m experiments.open_questions -m dataset=thinned dataset.left_out=0,0.3,0.6 ...
+    python -m experiments.open_questions                    # the tables
+
+Words with ``=`` train as train.py does, with two data sets more; the page has the whole line.
+Predictions: dev/LOG.md, "Open questions".
+"""
+
+import runpy
+import sys
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from bload import Batch, BlockLoader, from_dataset, mean_loss
+from datasets.action_genome import VideoSource
+from datasets.annotations.read import with_gaps
+from datasets.annotations.targets import Video
+from datasets.build import DATASETS, synthetic
+from datasets.config import SyntheticConfig
+from datasets.config_fields import key, number
+from datasets.files import exit_on_input_error
+from datasets.synthetic.world import SPLITS
+from examples.vowels import utterances
+from experiments import study
+from experiments.epoch_time import speeds
+from experiments.interleaved import ALONE, time_turns
+from experiments.intervals import signed, student
+from experiments.paper_table import recall_table
+from experiments.runs import read_runs
+from training.compose import compose_job
+
+RESULTS = study.RESULTS / "open_questions"
+LOADERS = ("naive", "bucket", "sampling", "bload", "bload_exact")
+RATES, CHOOSING, SEEDS, EPOCHS = (1e-3, 3e-3, 1e-2), (100, 101), range(20), 30
+
+
+@dataclass(kw_only=True)
+class ChangedConfig(SyntheticConfig):
+    """The default synthetic videos, changed."""
+
+    root: str = key("of the synthetic videos", "data/synthetic-1000-60-60-200-64px-s0")
+    frame_size: list[int] = key("height and width", lambda: [64, 64])
+    left_out: float = number(0, 0.95, "share of the frames that are left out at random", 0.0)
+
+
+def open_thinned(cfg: ChangedConfig, split: str, progress: bool) -> VideoSource:
+    """Leave frames of every video out, the same in all epochs; one of each video stays."""
+    rng, videos = np.random.default_rng([cfg.seed, SPLITS.index(split)]), []
+    for video in synthetic(cfg, split, progress).annotated:
+        chances = rng.random(len(video.frames))
+        kept = np.flatnonzero((chances >= cfg.left_out) | (chances == chances.max()))
+        videos.append(Video(video.name, with_gaps([video.frames[i] for i in kept])))
+    height, width = cfg.frame_size
+    return VideoSource(cfg.root, split, videos, (height, width))
+
+
+def open_extreme(cfg: ChangedConfig, split: str, progress: bool) -> VideoSource:
+    """Join all videos, and cut them into even quantiles of a log-uniform law from 1 to 1,000."""
+    annotated = synthetic(cfg, split, progress).annotated
+    frames = [frame for video in annotated for frame in video.frames]
+    lengths = np.geomspace(1, 1000, len(frames) // 150).astype(int)  # 145 on average
+    ends = np.cumsum(np.random.default_rng(cfg.seed).permutation(lengths))
+    parts = np.split(np.array(frames[: ends[-1]]), ends[:-1])
+    videos = [Video(part[0].name, tuple(part)) for part in parts]
+    height, width = cfg.frame_size
+    return VideoSource(cfg.root, split, videos, (height, width))
+
+
+DATASETS |= {"thinned": (ChangedConfig, open_thinned), "extreme": (ChangedConfig, open_extreme)}
+
+
+def time_extreme() -> list[dict]:
+    """Return a row for each loader and round of a quarter of an epoch in 5 rounds."""
+    torch.set_num_threads(1)
+    line = ["dataset=extreme", "train.workers=0", "train.batch_slots=1000"]
+    cfgs = [compose_job("train", [*line, f"loader={loader}"]) for loader in LOADERS]
+    return time_turns(cfgs, ALONE, share=0.25, rounds=5)
+
+
+def extreme_table(rows: pd.DataFrame) -> str:
+    """Tabulate an epoch of each loader: slots, and seconds on one core."""
+    counts = ["steps", "slots", "padded", "deleted"]
+    means = rows.groupby("loader", sort=False)[[*counts, "seconds_a_step"]].mean()
+    means["seconds"] = means.steps * means.pop("seconds_a_step")
+    means["times as fast as naive"] = {name: x.text(1) for name, x in speeds(rows).items()}
+    return means.rename_axis("1 to 1,000 frames").to_markdown(floatfmt=",.0f")
+
+
+def name_speakers(train: list, test: list, starts: bool, rate: float, seed: int) -> dict:
+    """Train a one-way GRU to name the speaker in every frame, with the start table or without.
+
+    Returns the frames named rightly, in percent, if the test utterances are read alone, and as one
+    stream in which the state is never cleared.
+    """
+    torch.manual_seed(seed)
+    gru, head = nn.GRU(12, 64, batch_first=True), nn.Linear(64, 9)
+
+    def scores(batch: Batch, starts: bool) -> Tensor:
+        if not starts:
+            return head(gru(batch.inputs_BT)[0])
+        return head(batch.from_packed(gru(batch.to_packed(batch.inputs_BT))[0]))
+
+    lengths, test_lengths = ([len(frames) for frames, _ in items] for items in (train, test))
+    loader = BlockLoader(from_dataset(train, lengths), t_max=63, batch_slots=252, seed=seed)
+    optimiser = torch.optim.Adam([*gru.parameters(), *head.parameters()], rate)
+    for epoch in range(EPOCHS):
+        loader.set_epoch(epoch)
+        for batch in loader:
+            scores_FK, target_F = scores(batch, starts)[batch.valid_BT], batch.targets_BT
+            losses = cross_entropy(scores_FK, target_F[batch.valid_BT], reduction="sum")
+            optimiser.zero_grad()
+            mean_loss(losses, batch).backward()
+            optimiser.step()
+    row = {"starts": starts, "rate": rate, "seed": seed}
+    source = from_dataset(test, test_lengths)
+    (stream,) = BlockLoader(source, t_max=sum(test_lengths), seed=seed)  # one block of all
+    with torch.no_grad():
+        for way, cleared in (("alone", True), ("stream", False)):
+            right_BT = scores(stream, cleared).argmax(-1) == stream.targets_BT
+            row[way] = 100 * float(right_BT.float().mean())
+    return row
+
+
+def measure_speakers(wheel: str) -> list[dict]:
+    """Choose a rate for each way on a fifth of the training split; then train on all of it."""
+    torch.set_num_threads(1)
+    train, test = (
+        [(x_TC, torch.full((len(x_TC),), speaker)) for x_TC, speaker in utterances(wheel, split)]
+        for split in ("TRAIN", "TEST")
+    )
+    part = [one for number, one in enumerate(train) if number % 5], train[::5]
+    measured: list[dict] = []
+    for starts in (True, False):
+        rows = [name_speakers(*part, starts, *job) for job in product(RATES, CHOOSING)]
+        best = pd.DataFrame(rows).groupby("rate").alone.mean().idxmax()
+        finals = [name_speakers(train, test, starts, best, seed) for seed in SEEDS]
+        measured += [{"stage": "rate"} | row for row in rows]
+        measured += [{"stage": "final"} | row for row in finals]
+    return measured
+
+
+def speakers_table(rows: pd.DataFrame) -> str:
+    """Tabulate the frames that are named rightly, with the table and without it, by seed."""
+    final = rows[rows.stage == "final"].pivot(columns="starts", index="seed")
+    cells = []
+    for way in ("alone", "stream"):
+        table, none = final[way, True], final[way, False]
+        cells.append([way, student(table).text(), student(none).text(), signed(table - none)])
+    heads = ["with the start table", "without it", "with less without, by seed"]
+    return study.markdown(cells, ["frames named rightly, %; utterances are read", *heads])
+
+
+def tables() -> str:
+    parts = []
+    for folder, name in (("coherence", "dataset.dwell"), ("thinned", "dataset.left_out")):
+        runs = read_runs(RESULTS / folder)
+        parts += [recall_table(rows, f"{name}={value:g}") for value, rows in runs.groupby(name)]
+    parts.append(extreme_table(study.read_rows(RESULTS / "extreme.csv")))
+    return "\n\n".join([*parts, speakers_table(study.read_rows(RESULTS / "speakers.csv"))])
+
+
+@exit_on_input_error()
+def main() -> None:
+    parser = study.make_parser("open_questions", __doc__)
+    parser.add_argument("--measure", metavar="extreme|WHEEL", help="measure, and write the rows")
+    what = parser.parse_args().measure
+    if what == "extreme":
+        study.write_rows(RESULTS / "extreme.csv", time_extreme())
+    elif what:
+        study.write_rows(RESULTS / "speakers.csv", measure_speakers(what))
+    else:
+        study.publish("open_questions", tables(), committed=True)
+
+
+if __name__ == "__main__":
+    if any("=" in word for word in sys.argv):
+        runpy.run_path(str(study.ROOT / "train.py"), run_name="__main__")
+    main()
