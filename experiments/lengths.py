@@ -26,6 +26,7 @@ from experiments.balance import counted_table
 SEQUENCES, RANKS, DRAWS = 10_000, 8, 5
 CUT, DOUBLE = ", cut", "bload_exact, 2x"
 """Ending of the name of cut lengths; name of blocks of twice the longest."""
+LESS = "naive's padding over `bload`'s"
 PACKED, BATCHES = ("bload", "bload_exact", DOUBLE), ("ragged", "bucket", "single")
 
 
@@ -82,21 +83,22 @@ def count(kind: str, draws: Sequence[np.ndarray], ranks: int = RANKS) -> pd.Data
             slots = ranks * int(schedule.loads().max(axis=1).sum())
             naive = naive or slots  # the first of all
             row = {"kind": kind, "loader": loader, "t_max": longest}
-            row |= {"cv": lengths.std() / mean, "closed": longest / mean}
+            row |= {"padding": plan.padding, "cv": lengths.std() / mean, "closed": longest / mean}
             rows.append(row | {"times": naive / slots, "imbalance": schedule.imbalance()})
     return pd.DataFrame(rows)
 
 
 def tables(rows: pd.DataFrame) -> str:
-    """Tabulate times fewer slots than naive padding, means over draws."""
+    """Tabulate times fewer slots, and times less padding, than naive padding; means of draws."""
     saved = []
     for kind, draws in rows.groupby("kind", sort=False):
         mean = draws.groupby("loader").mean(numeric_only=True)
         naive = mean.loc["naive"]
         row = [kind, f"{naive.t_max:,.0f}", f"{naive.cv:.2f}", f"{naive.closed:#.3g}"]
         row += [f"{mean.times[loader]:#.3g}" for loader in PACKED]
+        row.append(f"{naive.padding / mean.padding['bload']:,.0f}")
         saved.append([*row, *(f"{mean.times[n]:#.3g} ({mean.imbalance[n]:.2f})" for n in BATCHES)])
-    return study.markdown(saved, ["", "`T_max`", "cv", "`T_max` / mean", *PACKED, *BATCHES])
+    return study.markdown(saved, ["", "`T_max`", "cv", "`T_max` / mean", *PACKED, LESS, *BATCHES])
 
 
 @exit_on_input_error()

@@ -29,7 +29,8 @@ def mean_loss(
     ranks: it is the global mean.
 
     Args:
-        loss_sum: sum of the losses of this rank's frames, 0 for a batch without any.
+        loss_sum: sum of the losses of this rank's frames, 0 for a batch without any; never a mean,
+            which would be divided twice.
         batch: the batch of these frames, or all batches of the step on this rank.
         count: number of terms in `loss_sum` on this rank, if not frames: ``len(batch.segments)``,
             ``(batch.targets_BT != -100).sum()``. If a step has several batches, pass them all, as

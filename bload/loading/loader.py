@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch.utils.data import DataLoader
@@ -128,6 +128,9 @@ class BlockLoader:
 
     def __repr__(self) -> str:
         return repr(self.sampler)
+
+    def __getitem__(self, index: Any) -> NoReturn:
+        raise InputError("a BlockLoader yields batches itself; leave the DataLoader around it out")
 
     def __iter__(self) -> Iterator[Batch]:
         # Workers prefetch, so the sampler runs ahead; the steps yielded are counted here.

@@ -167,6 +167,8 @@ def make_plan(
         sizes = tuple(size // unit for size in sizes)
         alone = pack.one_each or pack.cuts_clips
         plan = pack_block_sizes(pack.pack, place[0], sizes, rng, alone=alone, **options)
+    if not isinstance(plan, Plan):
+        raise InputError(f"the packer {packer} returned a {type(plan).__name__}; return a Plan")
     return plan if unit == 1 else _in_slots(plan, lengths, unit)
 
 

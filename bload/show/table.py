@@ -1,5 +1,6 @@
 """Table of loaders: padding, deletion and predicted work, beside the lower bound."""
 
+import shutil
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -132,14 +133,21 @@ def _row(name: str, plans: list[Plan]) -> dict[str, Any]:
 
 
 def format_table(rows: Sequence[dict[str, Any]]) -> str:
-    """Format the rows as text for a terminal, one line per row."""
+    """Format the rows as text, one line per row; on a narrow terminal with fewer columns."""
     columns = [column for column in COLUMNS if column[1] in rows[0]]
-    lines = [[title for title, _, _ in columns]]
-    lines += [[_cell(row[key], form) for _, key, form in columns] for row in rows]
-    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
-    lines.insert(1, ["-" * width for width in widths])
-    cells = [[line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])] for line in lines]
-    return "\n".join(map("  ".join, cells))
+    cells = [[title, *(_cell(row[key], form) for row in rows)] for title, key, form in columns]
+    cells = [[head, "-" * max(map(len, [head, *rest])), *rest] for head, *rest in cells]
+    terminal = shutil.get_terminal_size((200, 24)).columns
+    for title in ("least", "fewest", "used"):
+        if sum(len(column[1]) + 2 for column in cells) - 2 > terminal:
+            cells = [column for column in cells if column[0] != title]
+    names, *figures = cells
+    lines = zip(
+        [name.ljust(len(names[1])) for name in names],
+        *([cell.rjust(len(column[1])) for cell in column] for column in figures),
+        strict=True,
+    )
+    return "\n".join(map("  ".join, lines))
 
 
 def _cell(value: Any, form: str) -> str:

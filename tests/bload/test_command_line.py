@@ -21,7 +21,7 @@ def lengths(tmp_path) -> str:
     return str(path)
 
 
-def test_the_table_of_action_genome(run):
+def test_the_table_of_action_genome(run, monkeypatch):
     rows = {row["loader"]: row for row in json.loads(run("table", "--json"))["loaders"]}
     keys = ("t_max", "deleted", "lower_bound")
     assert {name: [row[key] for key in keys] for name, row in rows.items()} == {
@@ -36,6 +36,9 @@ def test_the_table_of_action_genome(run):
     expected = {"naive": 534_831, "sampling": 0, "sampling clips=all": 0, "mix": 37_712}
     assert paddings.items() > expected.items()
     assert paddings["bload_exact"] == rows["bload"]["lower_bound_padding"] == 65
+    monkeypatch.setenv("COLUMNS", "80")
+    assert max(map(len, run("table").split("\n\n")[1].splitlines())) <= 80
+    monkeypatch.delenv("COLUMNS")
     text = run("table", "--epochs", "2", "--randomness")
     assert "534,831" in text
     lines = text.splitlines()

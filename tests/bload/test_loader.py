@@ -8,6 +8,7 @@ from multiprocessing.reduction import ForkingPickler
 import numpy as np
 import pytest
 import torch
+from torch.utils.data import DataLoader
 
 from bload import (
     PACKERS,
@@ -222,6 +223,11 @@ def test_lengths_that_their_owner_changes_are_those_of_the_beginning(numbered_so
 def test_an_argument_that_would_have_another_effect_is_refused(options, words, numbered_source):
     with pytest.raises(InputError, match=words):
         BlockLoader(numbered_source([3, 5]), **options)
+
+
+def test_a_loader_inside_a_data_loader_is_refused(numbered_source):
+    with pytest.raises(InputError, match="leave the DataLoader around it out"):
+        next(iter(DataLoader(BlockLoader(numbered_source([3, 4])))))
 
 
 def test_a_loader_that_has_begun_no_pass_can_be_sent_to_a_process(numbered_source):

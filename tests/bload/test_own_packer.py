@@ -42,6 +42,10 @@ def test_it_makes_plans_and_batches_with_its_options(numbered_source, small_leng
     assert make_plan(lengths, "next_fit", 5, long="split").deleted == 0
     with pytest.raises(InputError, match=r"'draw'.* next_fit .*long, order"):
         make_plan(lengths, "next_fit", draw="video")
+    PACKERS["ends"] = lambda lengths, t_max, rng: [[0], [1]]
+    with pytest.raises(InputError, match="the packer ends returned a list; return a Plan"):
+        make_plan(lengths, "ends")
+    PACKERS["ends"] = Packer(ends, cuts_clips=True)
     for packer, options in [("next_fit", {"order": "given"}), ("ends", {})]:
         loader = BlockLoader(numbered_source(lengths), packer, batch_slots=24, **options)
         read = [tuple(target[:2]) for batch in loader for target in batch.targets]
