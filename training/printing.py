@@ -2,6 +2,7 @@
 
 import math
 import shlex
+import shutil
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -53,9 +54,10 @@ def epoch_line(epoch: int, epochs: int, figures: Figures) -> str:
 
 
 def summary_text(summary: Figures) -> str:
-    """Format the end of a run: its cost, its recall, its folder."""
-    rows = [*summary_rows(summary), ("run folder", summary["folder"])]
-    return f"\n{tabulate(rows, tablefmt='plain', disable_numparse=True)}"
+    """Format the end of a run: its cost, its recall, its folder; wrapped to the terminal."""
+    widths = [None, max(shutil.get_terminal_size((200, 24)).columns - 28, 40)]
+    text = tabulate(summary_rows(summary), (), "plain", disable_numparse=True, maxcolwidths=widths)
+    return f"\n{text}\n{'run folder':28}{summary['folder']}"
 
 
 def summary_rows(summary: Figures) -> list[tuple[str, str]]:

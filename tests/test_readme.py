@@ -1,0 +1,50 @@
+"""README's commands run as typed, in a clean shell with the environment activated."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+BLOCKS = re.findall(r"^```bash\n(.*?)^```$", (ROOT / "README.md").read_text(), re.S | re.M)
+LINES = [line.split("  #")[0].strip() for block in BLOCKS for line in block.splitlines()]
+SMALL = "dataset.train_videos=8 dataset.test_videos=2 dataset.validation_videos=2"
+SMALL += " dataset.final_videos=2 train.epochs=1"
+ENDS = "Recall@20, with constraint"
+ADDED = {  # part of a line -> what is added to it, and what it prints
+    "pip install": None,  # .ci/run types these two lines
+    "eval.py": ("", "needs memory"),
+    "--help": ("", "loader.t_max"),
+    "experiment=action_genome": ("", "annotations"),
+    "tmax_sweep": (f"{SMALL} train.seed=2 loader.t_max=32 loader=bload", "padded slots per epoch"),
+    "paper_table": (SMALL, "table.md and table.csv"),
+    "-m ": (SMALL, "table.md and table.csv"),
+    "train.py": (SMALL, ENDS),
+}
+"""The first that is part of a line holds for it."""
+
+
+def test_the_lines_cover_what_the_project_is_for():
+    for part in ("loader=bload", "nproc_per_node", "paper_table", "tmax_sweep", "checkpoint="):
+        assert any(part in line for line in LINES), part
+
+
+@pytest.mark.slow
+def test_lines_run_as_typed(tmp_path):
+    for name in ("train.py", "eval.py"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+    clean = ["env", "-i", f"PATH={path}", f"HOME={tmp_path}", "OMP_NUM_THREADS=1", "bash", "-c"]
+    for line in LINES:
+        added = next(value for part, value in ADDED.items() if part in line)
+        if added is None:
+            continue
+        words, expected = added
+        done = subprocess.run(
+            [*clean, f"{line} {words}"], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        printed = done.stdout + done.stderr
+        assert expected in printed, f"{line}: {printed[-2000:]}"
+        assert (done.returncode == 0) == ("action_genome" not in line), f"{line}: {printed[-2000:]}"
