@@ -236,7 +236,6 @@ def main() -> None:
     parser.add_argument("wheel", type=Path, nargs="?", help="of the data; measures what is missing")
     if wheel := parser.parse_args().wheel:
         users, _, test, items = read_split(wheel)
-        FOLDER.mkdir(parents=True, exist_ok=True)
         if not (FOLDER / "seconds.csv").exists():
             with get_context("fork").Pool(1, detach_worker, [0]) as pool:
                 rows = pool.apply(measure_seconds, [wheel])

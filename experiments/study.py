@@ -164,4 +164,5 @@ def write_rows(path: Path, rows: Sequence[dict], key: str | None = None) -> None
     if key and path.exists():
         old_rows = read_rows(path)
         table = pd.concat([old_rows[~old_rows[key].isin(table[key])], table])
+    path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, table.to_csv(index=False))

@@ -18,7 +18,10 @@ ADDED = {  # part of a line -> what is added to it, and what it prints
     "eval.py": ("", "needs memory"),
     "--help": ("", "loader.t_max"),
     "experiment=action_genome": ("", "annotations"),
-    "tmax_sweep": (f"{SMALL} train.seed=2 loader.t_max=32 loader=bload", "padded slots per epoch"),
+    "tmax_sweep": (
+        f"{SMALL} train.seed=2 loader.t_max=32,64 loader=bload",
+        "padded slots per epoch",
+    ),
     "paper_table": (SMALL, "table.md and table.csv"),
     "-m ": (SMALL, "table.md and table.csv"),
     "train.py": (SMALL, ENDS),
