@@ -108,9 +108,7 @@ class Contender:
         self.ranks.barrier()
         began = time.perf_counter()
         for batches in islice(self.steps, count):
-            step, steps = self.loader.step, self.loader.account.steps
-            position = Position(0, step - 1, step / steps)
-            train_step(self.training, batches, position)
+            train_step(self.training, batches, Position.after(self.loader))
             time_now = time.perf_counter()
             timing.frames.append(batches[0].frames_in_step)
             timing.seconds.append(time_now - began)

@@ -3,7 +3,7 @@
 B blocks, T slots.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -15,6 +15,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from bload import Batch, BlockLoader
 from datasets.action_genome import VideoSource
+from datasets.annotations.targets import FrameTargets
 from datasets.augmentation import Augmentation
 from datasets.letterbox import Letterbox
 from models import build_model
@@ -25,7 +26,7 @@ from models.frames import Frames, frame_gaps, walk_orders
 from training.ablations import Ablation
 from training.config import TrainConfig, TrainJob
 from training.data import Data
-from training.optimiser import Optimiser, build_optimiser
+from training.optimiser import Optimiser, build_optimiser, rate_factor
 from training.ranks import Ranks
 
 
@@ -40,8 +41,8 @@ class Inputs:
     bptt: int | None = None
     """Slots of back-propagation through time; None: the whole block."""
 
-    def __call__(self, batch: Batch, epoch: int = 0) -> tuple[Frames, Batch]:
-        """Return the frames of a batch, and the batch on the device, with targets that fit them."""
+    def __call__(self, batch: Batch, epoch: int = 0) -> tuple[Frames, Sequence[FrameTargets]]:
+        """Return the frames of a batch, and the targets that fit them."""
         device_batch, extent_BT2 = self.letterbox(batch, self.device, epoch)
         frames = Frames(
             device_batch.inputs_BT,
@@ -51,7 +52,7 @@ class Inputs:
             frame_gaps(batch) if self.has_gaps else None,
             walk_orders(batch.start_BT, self.bptt),
         )
-        return frames, device_batch
+        return frames, device_batch.targets
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,14 @@ class Training:
             self.average.load_state_dict(state["average"])
         elif self.average:
             self.average.module.load_state_dict(state["model"])
+
+    def set_rates(self, epochs_done: float) -> float:
+        """Set all learning rates by the epochs done; return that of ``train.lr``."""
+        cfg = self.cfg
+        factor = rate_factor(cfg.schedule, epochs_done, cfg.epochs, cfg.warmup_epochs, cfg.step_at)
+        for group in self.optimiser.param_groups:
+            group["lr"] = group["base_lr"] * factor
+        return factor * cfg.lr
 
     def synchronise(self) -> None:
         """Let ranks with weights of their own agree after a step, and update the average."""

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
-from tqdm import tqdm
 
 from bload import BlockLoader, InputError
 from bload.packing.packers import natural_t_max
@@ -161,10 +160,8 @@ def evaluate(
             record(targets, predictions)
 
     pending: Future[None] | None = None
-    bar_disabled = None if ranks.is_first else True  # None: only on a terminal
-    progress_bar = tqdm(loader, "evaluate", loader.steps, leave=False, disable=bar_disabled)
     with ThreadPoolExecutor(1, initializer=use_gpu, initargs=(ranks.device,)) as executor:
-        for batch in progress_bar:
+        for batch in ranks.show_progress(loader, "evaluate", loader.steps):
             batch = ablation(batch)
             frames, _ = inputs(batch)
             with precision:

@@ -148,9 +148,3 @@ def rate_factor(
     if schedule == "cosine":
         return warmup * 0.5 * (1 + math.cos(math.pi * progress))
     return warmup * (1.0 if progress < step_at else 0.1)
-
-
-def set_rates(optimiser: Optimiser, factor: float) -> None:
-    """Set the learning rate of every group to its base rate times `factor`."""
-    for group in optimiser.param_groups:
-        group["lr"] = group["base_lr"] * factor

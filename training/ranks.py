@@ -3,10 +3,11 @@
 import atexit
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -35,6 +36,13 @@ class Ranks:
         if self.is_first:
             tqdm.write(text)
             sys.stdout.flush()
+
+    def show_progress(
+        self, steps: Iterable[Any], title: str, total: int | None, done: int = 0
+    ) -> Iterator[Any]:
+        """Yield the steps, with a progress bar on rank 0 if it writes to a terminal."""
+        hidden = None if self.is_first else True
+        yield from tqdm(steps, title, total, initial=done, leave=False, disable=hidden)
 
     def barrier(self) -> None:
         if self.world_size > 1:

@@ -9,9 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
-from bload import Batch
+from bload import Batch, BlockLoader
 from datasets.scoring.recall import RecallMeter
 from datasets.scoring.tables import relation_rows, write_relations
 from training.build import Training
@@ -24,8 +22,7 @@ from training.folder import RunFolder
 from training.printing import epoch_line, summary_text
 from training.ranks import Ranks
 from training.report.frames import Album
-from training.step import Position, open_row_states, pack_row_states, train_step
-from training.stopping import Stopped
+from training.step import Position, RowStates, open_row_states, pack_row_states, train_step
 from training.tracking import Tracker
 
 
@@ -40,56 +37,47 @@ class Run:
     training: Training
     progress: Progress
     tracker: Tracker
-    row_states: list[Any] | None = None
+    row_states: RowStates = None
     """State of the network after the step before, see `train_step`."""
     meter: Meter = field(default_factory=Meter)
     saved_at: float = field(default_factory=lambda: time.monotonic())
     has_started_workers: bool = False
 
     @property
+    def loader(self) -> BlockLoader:
+        return self.data.loader
+
+    @property
     def epoch(self) -> int:
         """The current epoch, from 0."""
-        return self.data.loader.sampler.epoch
+        return self.loader.sampler.epoch
 
     @property
     def epochs(self) -> int:
         return self.training.cfg.epochs
 
     @property
-    def epochs_done(self) -> float:
-        """Epochs that are done, with the share of the current one."""
-        return self.epoch + float(self.data.loader.sampler.share_done(self.data.loader.step))
-
-    @property
     def is_evaluation_due(self) -> bool:
         """Return True if the validation videos are due at this step, or after the epoch before."""
-        step, share_done = self.data.loader.step, self.data.loader.sampler.share_done
-        is_due = self.training.cfg.is_evaluation_due(
-            self.epoch, share_done(step), share_done(step - 1)
-        )
-        is_new = self.progress.evaluated_epochs < self.epochs_done
-        return self.data.validation is not None and is_due and is_new
+        if not self.data.validation:
+            return False
+        position, step = Position.after(self.loader), self.loader.step
+        shares = map(self.loader.sampler.share_done, (step, step - 1))
+        is_due = self.training.cfg.is_evaluation_due(self.epoch, *shares)
+        return is_due and self.progress.evaluated_epochs < position.epochs_done
 
     def begin_epoch(self, epoch: int) -> None:
         """Begin an epoch, or go on with the one that a checkpoint was in."""
-        self.data.loader.set_epoch(epoch)
+        self.loader.set_epoch(epoch)
         self.meter = Meter.from_ranks(self.progress.epoch_sums, self.ranks)
-        saved, loader = self.progress.row_states, self.data.loader
-        self.row_states = open_row_states(saved, loader, self.ranks.device)
+        saved = self.progress.row_states
+        self.row_states = open_row_states(saved, self.loader, self.ranks.device)
 
     def batches(self) -> Iterator[list[Batch]]:
         """Yield the batches of each remaining step; add the time of each to the meter."""
-        loader = self.data.loader
-        steps = tqdm(
-            loader.by_step(),
-            f"epoch {self.epoch + 1}/{self.epochs}",
-            loader.steps,
-            initial=loader.step,
-            leave=False,
-            disable=None if self.ranks.is_first else True,  # None: only on a terminal
-        )
+        loader, title = self.loader, f"epoch {self.epoch + 1}/{self.epochs}"
         self.meter.lap()
-        for batches in steps:
+        for batches in self.ranks.show_progress(loader.by_step(), title, loader.steps, loader.step):
             if self.cfg.train.workers and not self.has_started_workers:
                 self.ranks.barrier()  # they may take longer on another rank
                 self.meter.lap("start")
@@ -100,64 +88,62 @@ class Run:
 
     def take_step(self, batches: Sequence[Batch]) -> None:
         """Take a step, and add its figures up; write them down every ``train.log_every`` steps."""
-        loader = self.data.loader
-        position = Position(self.epoch, loader.step - 1, self.epochs_done)
+        step, position = self.loader.step, Position.after(self.loader)
         figures, self.row_states = train_step(self.training, batches, position, self.row_states)
         self.meter.add(losses=figures.losses)
-        if loader.step % self.cfg.train.log_every:
-            return
-        losses = sum_losses(figures.losses, self.ranks)
-        row = {**losses, "norm": figures.norm, "lr": figures.lr}
-        self.tracker.log("step", self.epoch + 1, loader.step, row)
-        place = f"epoch {self.epoch + 1:>3}/{self.epochs}  step {loader.step}/{loader.steps}"
-        self.ranks.print(f"{place}  loss {losses['loss']:.3f}")
+        if step % self.cfg.train.log_every == 0:
+            losses = sum_losses(figures.losses, self.ranks)
+            row = {**losses, "norm": figures.norm, "lr": figures.lr}
+            self.tracker.log("step", self.epoch + 1, step, row)
+            place = f"epoch {self.epoch + 1:>3}/{self.epochs}  step {step}/{self.loader.steps}"
+            self.ranks.print(f"{place}  loss {losses['loss']:.3f}")
 
     def save_or_stop(self) -> None:
-        """Save between two steps if that is due, and before an evaluation.
+        """Save between two steps if that is due, before an evaluation, and after an epoch.
 
-        `end_epoch` does that after the last step. All ranks call this.
+        All ranks call this.
 
         Raises:
             Stopped: a rank was asked to stop; the run is saved.
         """
-        if self.data.loader.step == self.data.loader.steps:
+        step = self.loader.step
+        if step == self.loader.steps:  # `end_epoch` comes next
             return
-        is_due = time.monotonic() - self.saved_at >= 60 * self.cfg.train.checkpoint_minutes
+        is_due = (
+            not step or time.monotonic() - self.saved_at >= 60 * self.cfg.train.checkpoint_minutes
+        )
         save, stop = self.ranks.agree_on_flags(is_due, self.ranks.stop.signal_number > 0)
         if save or stop or self.is_evaluation_due:
             self.progress.epoch_sums = self.ranks.gather(self.meter.sums())
             self.progress.row_states = self.ranks.gather(pack_row_states(self.row_states))
             self.save()
         if stop:
-            raise self.make_stopped()
+            place = (
+                f"epoch {self.epoch + 1}, step {step}" if step else f"epoch {self.epoch} is done"
+            )
+            raise self.ranks.make_stopped(f"{self.folder.last}: {place}")
 
     def save(self, path: Path | None = None) -> None:
         """Write a checkpoint, by default the run's latest; all ranks call this."""
-        save_checkpoint(
-            path or self.folder.last, self.cfg, self.training, self.data.loader, self.progress
-        )
-        if path is None:
+        path = path or self.folder.last
+        save_checkpoint(path, self.cfg, self.training, self.loader, self.progress)
+        if path == self.folder.last:
             self.saved_at = time.monotonic()
-
-    def make_stopped(self) -> Stopped:
-        """Return the exception to raise on every rank once they have agreed to stop and saved."""
-        step = self.data.loader.step
-        place = f"epoch {self.epoch + 1}, step {step}" if step else f"epoch {self.epoch} is done"
-        return self.ranks.make_stopped(f"{self.folder.last}: {place}")
 
     def validate_if_due(self) -> None:
         """Evaluate on the validation videos; save, and save the weights if they are the best."""
         if not self.is_evaluation_due:
             return
         assert self.data.validation
-        progress, loader = self.progress, self.data.loader
-        self.meter.lap("seconds")
-        figures = self.evaluate(self.data.validation)
-        progress.recall, progress.evaluated_epochs = figures["with/recall@20"], self.epochs_done
-        epoch, step = self.epoch, loader.step
+        progress, epoch, step = self.progress, self.epoch, self.loader.step
         if not step:  # the end of the epoch before
             epoch, step = epoch - 1, progress.epochs[-1]["steps"]
-        self.tracker.log("eval", epoch + 1, step, {"after": self.epochs_done, **figures})
+        self.meter.lap("seconds")
+        figures = self.evaluate(self.data.validation)
+        progress.recall = figures["with/recall@20"]
+        progress.evaluated_epochs = Position.after(self.loader).epochs_done
+        after = {"after": progress.evaluated_epochs}
+        self.tracker.log("eval", epoch + 1, step, after | figures)
         place = f"epoch {epoch + 1:>3}/{self.epochs}  step {step}"
         self.ranks.print(f"{place}  validation Recall@20 {100 * progress.recall:.2f} %")
         if progress.best is None or progress.recall > progress.best:
@@ -186,16 +172,13 @@ class Run:
 
     def end_epoch(self) -> None:
         """Write the epoch's figures down, save, and raise `Stopped` if a rank was asked to stop."""
-        loader = self.data.loader
-        figures = epoch_figures(loader, self.meter, self.ranks, self.cfg.model.skip_padding)
-        self.tracker.log("epoch", self.epoch + 1, loader.account.steps, figures)
+        figures = epoch_figures(self.loader, self.meter, self.ranks, self.cfg.model.skip_padding)
+        self.tracker.log("epoch", self.epoch + 1, self.loader.account.steps, figures)
         self.ranks.print(epoch_line(self.epoch + 1, self.epochs, figures))
         self.progress.epochs.append(figures)
-        self.progress.epoch_sums, self.progress.row_states = [], []
-        loader.set_epoch(self.epoch + 1)  # where this checkpoint is to resume
-        self.save()
-        if self.ranks.should_stop():
-            raise self.make_stopped()
+        self.loader.set_epoch(self.epoch + 1)  # where a checkpoint resumes
+        self.meter, self.row_states = Meter(), []
+        self.save_or_stop()
 
     def finish(self) -> dict[str, Any]:
         """Evaluate, write and print the summary, and draw the run's page."""

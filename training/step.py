@@ -1,14 +1,14 @@
 """Training: one step, and the states that rows carry from step to step.
 
 Row states, under ``loader.long=carry``, are the network's state after each batch of a step: lists
-and tuples of tensors ``(B, ...)`` and None. B rows of a batch.
+and tuples of tensors ``(B, ...)`` and None. They are empty at the beginning of an epoch, and None
+if every row begins anew. B rows of a batch.
 """
 
 import math
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -20,8 +20,9 @@ from datasets.annotations.frame_names import video_of
 from models.criterion import loss_divisors
 from models.targets import to_tensors
 from training.build import Training
-from training.optimiser import rate_factor, set_rates
 from training.ranks import autocast
+
+RowStates = list[Any] | None
 
 
 class Position(NamedTuple):
@@ -33,9 +34,14 @@ class Position(NamedTuple):
     epochs_done: float
     """Epochs, with a fraction, that are done after it."""
 
+    @classmethod
+    def after(cls, loader: BlockLoader) -> Self:
+        """Return the place of the step that a loader has given last."""
+        epoch, share_done = loader.sampler.epoch, loader.sampler.share_done(loader.step)
+        return cls(epoch, loader.step - 1, epoch + float(share_done))
 
-@dataclass(frozen=True, slots=True)
-class StepFigures:
+
+class StepFigures(NamedTuple):
     """Figures of one step."""
 
     losses: dict[str, float]
@@ -47,52 +53,39 @@ class StepFigures:
 
 
 def train_step(
-    training: Training,
-    batches: Sequence[Batch],
-    position: Position,
-    row_states: list[Any] | None = None,
-) -> tuple[StepFigures, list[Any] | None]:
-    """Take a step with all its batches on this rank; ranks exchange gradients once.
-
-    Args:
-        row_states: state of the network after each batch of the step before, empty at the
-            beginning, if rows go on from step to step; None if every row begins anew.
-
-    Returns:
-        Its figures, and the row states for the next step.
+    training: Training, batches: Sequence[Batch], position: Position, row_states: RowStates = None
+) -> tuple[StepFigures, RowStates]:
+    """Take a step with all its batches on this rank; return its figures and the new row states.
 
     Raises:
         InputError: losses or gradients are not finite; weights and moments are unchanged.
     """
-    cfg, ranks = training.cfg, training.ranks
+    cfg, ranks, model = training.cfg, training.ranks, training.model
     seed_step(cfg.seed, position, ranks.rank)
-    progress = position.epochs_done, cfg.epochs
-    rate = rate_factor(cfg.schedule, *progress, cfg.warmup_epochs, cfg.step_at)
-    set_rates(training.optimiser, rate)
+    rate = training.set_rates(position.epochs_done)
     training.optimiser.zero_grad()
     batches = [training.ablation(batch) for batch in batches]
     objects = [len(frame.object_classes_M) for batch in batches for frame in batch.targets]
-    divisors = ranks.sum(loss_divisors(objects, training.model.queries))
+    divisors = ranks.sum(loss_divisors(objects, model.queries))
     sums, states = dict[str, Tensor](), []
     for batch, state in zip(batches, row_states or [None] * len(batches), strict=True):
         with nullcontext() if batch.ends_step else training.accumulating():
-            frames, device_batch = training.inputs(batch, position.epoch)
-            targets = to_tensors(device_batch.targets, ranks.device)
+            frames, annotations = training.inputs(batch, position.epoch)
+            targets = to_tensors(annotations, ranks.device)
             with autocast(cfg.amp, ranks.device):
                 outputs = training.parallel(frames, state)
             losses = training.criterion(outputs, targets, batch.valid_BT, divisors)
-            # DDP divides the sum of gradients by the number of ranks; this undoes it. Ranks that
-            # step on their own thus estimate the gradient of all.
+            # DDP divides gradients by the number of ranks; without DDP they estimate that of all.
             (losses["loss"] * ranks.world_size).backward()
         sums = {name: sums.get(name, 0) + loss.detach() for name, loss in losses.items()}
         states.append(outputs.state)
-    norm = nn.utils.clip_grad_norm_(training.model.parameters(), cfg.clip_norm)
+    norm = nn.utils.clip_grad_norm_(model.parameters(), cfg.clip_norm)
     norm, *values = torch.stack([norm, *sums.values()]).tolist()  # synchronises
     if not math.isfinite(norm):
         raise diverged(norm, values[0], batches, position, training)
     training.optimiser.step()
     training.synchronise()
-    figures = StepFigures(dict(zip(sums, values, strict=True)), norm, rate * cfg.lr)
+    figures = StepFigures(dict(zip(sums, values, strict=True)), norm, rate)
     return figures, None if row_states is None else states
 
 
@@ -105,15 +98,14 @@ def seed_step(seed: int, position: Position, rank: int) -> None:
 def diverged(
     norm: float, loss: float, batches: Sequence[Batch], position: Position, training: Training
 ) -> InputError:
-    """Return the error of a step whose gradient is not finite, which names some of its videos."""
+    """Return the error of a step whose gradient is not finite, which names its first videos."""
     targets = [target for batch in batches for target in batch.targets]
     names = list(dict.fromkeys(video_of(target.name) for target in targets))
-    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
     return InputError(
         f"the gradient is {norm} in epoch {position.epoch + 1}, step {position.step_index + 1}: "
-        f"rank {training.ranks.rank}'s loss is {loss} in videos {', '.join(names[:8])}{more}; "
-        f"lower train.lr ({training.cfg.lr}) or set train.amp=off; the last good checkpoint is in "
-        "the run's folder"
+        f"rank {training.ranks.rank}'s loss is {loss} in videos {', '.join(names[:8])}; lower "
+        f"train.lr ({training.cfg.lr}) or set train.amp=off; the last good checkpoint is in the "
+        "run's folder"
     )
 
 
@@ -126,7 +118,7 @@ def pack_row_states(tree: Any) -> Any:
 
 def open_row_states(
     saved: Sequence[Sequence[Any] | None], loader: BlockLoader, device: torch.device
-) -> list[Any] | None:
+) -> RowStates:
     """Restore the states of this rank's rows from what any number of ranks saved.
 
     Ranks are dealt the rows of a step like cards: row r is row r // W of rank r % W, on W ranks.
@@ -134,10 +126,6 @@ def open_row_states(
     Args:
         saved: `pack_row_states` of every rank that saved; empty at the start of an epoch.
         device: of the model.
-
-    Returns:
-        One state per batch of a step; none at the start of an epoch; None if the plan never
-        carries.
     """
     if not loader.plan.carries:
         return None

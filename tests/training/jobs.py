@@ -123,5 +123,4 @@ def take_steps(cfg: TrainJob, ranks: Ranks) -> Iterator[StepFigures]:
     for epoch in range(cfg.train.epochs):
         loader.set_epoch(epoch)
         for batches in loader.by_step():
-            position = Position(epoch, loader.step - 1, epoch + loader.step / loader.steps)
-            yield train_step(training, batches, position)[0]
+            yield train_step(training, batches, Position.after(loader))[0]
