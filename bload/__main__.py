@@ -2,7 +2,7 @@
 
 examples:
   bload table                          Action Genome's lengths, no data set needed
-  bload table lengths.csv --ranks 8    your own lengths, a recommended T_max
+  bload table lengths.csv --ranks 8    your own lengths
   bload table lengths.csv --t-max 256,512 --long split --json
   bload draw lengths.csv --out blocks.png
 
@@ -24,7 +24,6 @@ from bload.lengths import action_genome_lengths, read_lengths
 from bload.packing.packers import PACKERS, make_plan
 from bload.packing.pieces import check_fit
 from bload.show.draw import draw_plans
-from bload.show.recommendation import recommend_t_max
 from bload.show.table import NOTES, RANDOMNESS_NOTES, format_table, table_rows
 
 
@@ -115,7 +114,6 @@ def _table(args: argparse.Namespace, lengths: np.ndarray, names: list[str] | Non
     keys = ("long", "seed", "epochs", "randomness", "ranks", "batch_slots")
     options = {key: getattr(args, key) for key in keys}
     tables = [table_rows(lengths, t_max=t_max, **options) for t_max in args.t_max or [None]]
-    advice = recommend_t_max(lengths, args.ranks, args.batch_slots, args.seed)
     summary = {
         "source": args.file or f"Action Genome, {args.split} split",
         "sequences": len(lengths),
@@ -127,7 +125,7 @@ def _table(args: argparse.Namespace, lengths: np.ndarray, names: list[str] | Non
     }
     if args.json:
         rows = [row for table in tables for row in table]
-        print(json.dumps({**summary, "loaders": rows, "recommended": advice._asdict()}, indent=2))
+        print(json.dumps({**summary, "loaders": rows}, indent=2))
         return
     print(
         "{source}: {sequences:,} sequences, {frames:,} frames, {shortest} to {longest}, "
@@ -138,7 +136,6 @@ def _table(args: argparse.Namespace, lengths: np.ndarray, names: list[str] | Non
     size = f"{args.batch_slots:,} slots" if args.batch_slots else "one block"
     print(f"{NOTES}{RANDOMNESS_NOTES if args.randomness else ''}")
     print(f"steps and ratios: for {plural(args.ranks, 'rank')}, each taking {size} per step")
-    print(f"\n{advice}")
 
 
 def _draw(args: argparse.Namespace, lengths: np.ndarray, names: list[str] | None) -> None:

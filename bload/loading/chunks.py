@@ -27,8 +27,6 @@ from bload.packing.chunks import chunk_order, plan_apart
 from bload.packing.plan import Block, Plan, filler_block
 from bload.schedule.balance import make_schedule
 
-SAMPLE = 100_000
-"""Sequences that are packed to estimate the steps of an epoch."""
 _Entry = tuple[np.ndarray, Plan, int]
 """Sequences of a chunk, its plan, and the number of a block in it."""
 
@@ -110,13 +108,6 @@ class Chunks(Epochs):
             return None
         return place.first_step - (place.first_block - sum(counts)) // self.blocks_per_step
 
-    def steps_estimate(self, place: Place) -> int:
-        """Return `steps`, or an estimate from a sample until they are known."""
-        if (steps := self.steps(place)) is not None:
-            return steps
-        plan = self._plan_chunk(self.order(place.epoch, 0)[:SAMPLE], place.epoch, 0)
-        return -int(-plan.blocks * self.frames // (plan.frames * self.blocks_per_step))
-
     def batches(self, place: Place, rank: int) -> Iterator[StepList]:
         """Yield the blocks of each batch of a rank from ``place.step`` on."""
         blocks = self._blocks(self.normalise(place))
@@ -167,10 +158,9 @@ class Chunks(Epochs):
     def describe(self, place: Place) -> str:
         """Return what an epoch is, in a line."""
         return (
-            f"about {plural(self.steps_estimate(place), 'step')} x "
-            f"{plural(self.world_size, 'rank')} of "
-            f"{plural(self.micro_batches * self.blocks_per_batch, 'block')} of {self.t_max:,}, "
-            f"planned by {plural(self.chunks, 'chunk')} of {self.chunk:,} sequences"
+            f"{plural(self.chunks, 'chunk')} of {self.chunk:,} sequences, steps of "
+            f"{plural(self.world_size, 'rank')} x "
+            f"{plural(self.micro_batches * self.blocks_per_batch, 'block')} of {self.t_max:,}"
         )
 
     def definition(self) -> dict[str, Any]:

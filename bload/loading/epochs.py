@@ -183,10 +183,6 @@ class Epochs:
 
     def steps(self, place: Place) -> int | None:
         """Return the steps of an epoch, the same on every rank; None if not known yet."""
-        return self.steps_estimate(place)
-
-    def steps_estimate(self, place: Place) -> int:
-        """Return `steps`, or an estimate where they are not known yet."""
         return place.first_step + self.schedule(place).steps
 
     def account(self, place: Place) -> EpochAccount:

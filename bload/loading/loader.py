@@ -113,11 +113,6 @@ class BlockLoader:
         return self.sampler.steps
 
     @property
-    def steps_estimate(self) -> int:
-        """Steps of the current epoch; with `chunk`, an estimate from a sample of the sequences."""
-        return self.sampler.steps_estimate
-
-    @property
     def most_segments(self) -> int:
         """Largest number of segments in a batch of the current epoch, over all ranks."""
         return self.sampler.schedule.most_segments

@@ -137,11 +137,6 @@ class BlockSampler(Sampler[list[Block]]):
         """
         return self.epochs.steps(self.place)
 
-    @property
-    def steps_estimate(self) -> int:
-        """Steps of the current epoch; with `chunk`, an estimate from a sample of the sequences."""
-        return self.epochs.steps_estimate(self.place)
-
     def share_done(self, step: int) -> Fraction:
         """Return the share of the current epoch that is done after `step` steps.
 
@@ -156,7 +151,7 @@ class BlockSampler(Sampler[list[Block]]):
     def __len__(self) -> int:
         """Batches of this rank in the current epoch; more than `steps` if a step takes several."""
         if self.steps is None:
-            raise TypeError("with chunk, the number of batches is unknown; see steps_estimate")
+            raise TypeError("with chunk, the number of batches is unknown before the last one is packed")
         batches = int(np.diff(self.schedule.shares)[self.rank :: self.world_size].sum())
         return self.place.first_step * self.epochs.micro_batches + batches
 

@@ -1,1 +1,1 @@
-"""Tables, recommendations and pictures of plans."""
+"""Tables and pictures of plans."""

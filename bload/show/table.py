@@ -10,8 +10,8 @@ import numpy as np
 from bload.packing.packers import PACKERS, find_packer, make_plan
 from bload.packing.pieces import Long
 from bload.packing.plan import Plan
+from bload.schedule.balance import make_schedule
 from bload.show.randomness import partner_information, repeat_share
-from bload.show.recommendation import predict_work
 
 VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
     "sampling": ({}, {"clips": "all"}),
@@ -94,7 +94,7 @@ def table_rows(
         epochs: plans drawn per row.
         randomness: add ``repeat_share`` and ``partner_information``, from at least two epochs; they
             are None for loaders that never put two sequences into a block.
-        ranks: ranks to predict the work for, see `bload.show.recommendation`.
+        ranks: ranks to predict the work for, see `predict_work`.
         batch_slots: slots per rank and step for that prediction; None takes one whole block.
 
     Raises:
@@ -110,7 +110,7 @@ def table_rows(
             ]
             name = " ".join([packer, *(f"{key}={value}" for key, value in options.items())])
             row = _row(name, plans[:epochs])
-            row |= predict_work(plans[:epochs], ranks, batch_slots)._asdict()
+            row["steps"], row["slots"] = predict_work(plans[:epochs], ranks, batch_slots)
             if randomness:
                 has_pairs = any(plan.segments > plan.blocks for plan in plans)
                 shares = [repeat_share(*successive) for successive in pairwise(plans)]
@@ -121,6 +121,17 @@ def table_rows(
     for row in rows:
         row |= {f"{name}_ratio": slots[name] / row["slots"] for name in ("naive", "ragged")}
     return rows
+
+
+def predict_work(plans: Sequence[Plan], ranks: int, batch_slots: int) -> tuple[float, float]:
+    """Return the steps of an epoch, and the slots that ranks compute or wait for; means of plans.
+
+    Slots predict time if a step takes as long as its slots. They leave out overheads per step,
+    reading and communication. `batch_slots` per rank and step are rounded down to whole blocks.
+    """
+    loads = [make_schedule(plan, ranks, batch_slots).loads() for plan in plans]
+    slots = [ranks * load_SR.max(axis=1).sum() for load_SR in loads]
+    return float(np.mean([len(load_SR) for load_SR in loads])), float(np.mean(slots))
 
 
 def _row(name: str, plans: list[Plan]) -> dict[str, Any]:
