@@ -1,8 +1,6 @@
 """Blocks from a stream: sequences whose lengths are known only when they arrive.
 
 stream -> shard of a rank and worker -> Window -> BlockSample -> Batch
-
-Sequences are decoded before they enter the window, or, if `length` is known, when they leave it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -44,14 +42,10 @@ class StreamBlocks(IterableDataset[Batch]):
         decode: function from an item to a whole sequence, ``frames`` or ``frames, targets``, of the
             kinds that `SequenceSource.read` returns. It runs in the worker, on the items of its
             shard only. None if the items are such sequences.
-        length: function from an item to its frames. With it, items wait in the window, and are
-            decoded when their block leaves, so that the frames of one block are in memory instead
-            of those of the window, and resuming decodes nothing twice. An item that `skip` leaves
-            out then leaves its slots empty. None finds the lengths by decoding.
         batch_slots: slots in a batch, rounded down to whole blocks; None takes one block.
         window: largest total of frames waiting in the memory of each worker, in blocks.
-        skip: exceptions of `decode` or `length` on which an item is left out, such as ``OSError``.
-            What the loader itself refuses stays an error.
+        skip: exceptions of `decode` on which an item is left out, such as ``OSError``. What the
+            loader itself refuses stays an error.
         sharded: required for an ``IterableDataset`` of torch or Hugging Face with several workers
             or ranks: True if it divides itself, so that the items that a worker of a rank sees are
             its own; False if every worker sees all items. Other iterables yield all items.
@@ -71,7 +65,6 @@ class StreamBlocks(IterableDataset[Batch]):
         t_max: int,
         *,
         decode: Callable[[Any], Any] | None = None,
-        length: Callable[[Any], int] | None = None,
         batch_slots: int | None = None,
         window: int = 16,
         skip: Skip = (),
@@ -94,7 +87,7 @@ class StreamBlocks(IterableDataset[Batch]):
             rank, world_size = resolve_rank(rank, world_size, None)
         check_whole("world_size", world_size, 1)
         check_whole("rank", rank, 0, world_size - 1)
-        self.sequences, self.decode, self.length = sequences, decode, length
+        self.sequences, self.decode = sequences, decode
         self.skip, self.sharded = skip, sharded
         self.t_max, self.window = t_max, window
         self.rows = max(1, check_whole("batch_slots", batch_slots or 0, 0) // t_max)
@@ -167,7 +160,7 @@ class _Shard:
         """Blocks left after the end of the stream; None before it."""
         self.items_read: int = begin["read"]
         self.pending: dict[int, Any] = {}
-        """What is not yet in a block: frames and targets of a sequence, or its item."""
+        """Frames and targets of the sequences that are not yet in a block."""
         self.like: tuple[Any, Any] = (None, None)
         """Frames and targets of the first sequence without frames."""
 
@@ -188,20 +181,20 @@ class _Shard:
         self._replay(items)
         while self.final_blocks is None:
             if self.window.is_over:
-                yield from self._sample(self.window.take_block())
+                yield self._sample(self.window.take_block())
             elif (entry := next(items, None)) is not None:
                 number, item = entry
                 self.items_read += 1
                 try:
-                    sequence = (self.stream.length or self._decode)(item)
+                    sequence = self._decode(item)
                 except self.stream.skip:
                     self.skipped += 1
                 else:
-                    self.window.put(number, self._hold(number, item, sequence))
+                    self.window.put(number, self._hold(number, sequence))
             else:
                 self.final_blocks = self.window.take_all()
         while self.final_blocks:
-            yield from self._sample(self.final_blocks.pop(0))
+            yield self._sample(self.final_blocks.pop(0))
 
     def _items(self) -> Iterator[tuple[int, Any]]:
         """Iterate over the shard's items, each with the number of its sequence."""
@@ -231,10 +224,10 @@ class _Shard:
         for number, item in islice(items, self.items_read):
             if number in missing:
                 try:
-                    sequence = (self.stream.length or self._decode)(item)
+                    sequence = self._decode(item)
                 except self.stream.skip as error:
                     raise InputError(f"sequence {number} could be read before: {error}") from error
-                if self._hold(number, item, sequence) != missing.pop(number):
+                if self._hold(number, sequence) != missing.pop(number):
                     break
             reread += 1
         if missing or reread < self.items_read:
@@ -246,44 +239,23 @@ class _Shard:
     def _decode(self, item: Any) -> Any:
         return self.stream.decode(item) if self.stream.decode else item
 
-    def _hold(self, number: int, item: Any, sequence: Any) -> int:
-        """Keep an item, or a copy of its sequence; return the number of frames."""
+    def _hold(self, number: int, sequence: Any) -> int:
+        """Keep a copy of a decoded sequence until its block leaves; return its frames."""
         t_max, opening = self.stream.t_max, f"sequence {number} of the stream has"
-        if self.stream.length:
-            held, frames = item, check_whole(f"length of sequence {number}", sequence, 0)
-        else:
-            held = self._take(sequence, opening)
-            (frames,) = frame_counts(held[0])
+        held = take_values(sequence, self.stream.targets_per, opening, self.like)
+        (frames,) = frame_counts(held[0])
         if not 1 <= frames <= t_max:
             advice = "leave it out of the stream"
             advice += f", or raise t_max to {frames}" if frames else ""
             raise InputError(f"{opening} {frames} frames but t_max is {t_max}; {advice}")
+        if self.like[0] is None:
+            self.like = empty_like(held[0]), empty_like(held[1])
         self.pending[number] = held
         return frames
 
-    def _take(self, sequence: Any, opening: str, length: int | None = None) -> tuple[Any, Any]:
-        """Check a decoded sequence and return a copy of its frames and targets."""
-        values = take_values(sequence, self.stream.targets_per, opening, self.like, length)
-        if self.like[0] is None:
-            self.like = empty_like(values[0]), empty_like(values[1])
-        return values
-
-    def _sample(self, segments: Waiting) -> Iterator[BlockSample]:
-        """Yield the sample of a block, or nothing if all its items are skipped."""
-        taken = []
-        for number, frames in segments:
-            held = self.pending.pop(number)
-            if self.stream.length:
-                opening = f"sequence {number} of the stream, with a length of {frames}, has"
-                try:
-                    sequence = self._decode(held)
-                except self.stream.skip:
-                    self.skipped += 1
-                    continue
-                held = self._take(sequence, opening, frames)
-            taken.append((number, frames, *held))
-        if taken:
-            numbers, lengths, inputs, targets = zip(*taken, strict=True)
-            number_S, length_S = np.array([numbers, lengths], dtype=np.int64)
-            block = Block(numbers[0], self.stream.t_max, number_S, 0 * number_S, length_S)
-            yield BlockSample(block, inputs, targets, self.like, self.stream.targets_per)
+    def _sample(self, segments: Waiting) -> BlockSample:
+        """Return a block with the sequences that waited for it."""
+        inputs, targets = zip(*(self.pending.pop(number) for number, _ in segments), strict=True)
+        number_S, length_S = np.array(segments, dtype=np.int64).T.copy()
+        block = Block(segments[0][0], self.stream.t_max, number_S, 0 * number_S, length_S)
+        return BlockSample(block, inputs, targets, self.like, self.stream.targets_per)

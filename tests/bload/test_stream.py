@@ -366,39 +366,3 @@ def test_unreadable_items_are_skipped_if_asked_and_counted_to_the_end(workers, c
     assert loader.skipped == resumed.skipped == 6
     with pytest.raises(InputError, match="13 frames but t_max"):  # what is refused stays an error
         list(loader_of([13], decode=torch.zeros, skip=OSError))
-
-
-def length_of(sequence):
-    return LENGTHS[sequence]
-
-
-@pytest.mark.parametrize("workers", [0, 2])
-def test_with_lengths_the_same_blocks_are_decoded_as_they_leave(workers):
-    options = {"workers": workers, "batch_slots": 2 * T_MAX}
-    whole = rows_of(loader_of(**options))
-    packed_first, resumed = (loader_of(length=length_of, **options) for _ in range(2))
-    begun = rows_of(islice(packed_first, 5))
-    resumed.load_state_dict(packed_first.state_dict())
-    rest = rows_of(resumed)
-    assert begun + rest == whole
-    if not workers:  # decoded once, and only what was not in a block
-        left = {pair[0] for row in rest for pair in row}
-        assert sorted(resumed.stream.decode.decoded) == sorted(left)
-
-
-def test_with_lengths_an_unreadable_item_leaves_its_slots_empty(capsys):
-    options = {"length": length_of, "skip": OSError, "window": 1}
-    whole = rows_of(loader_of(length=length_of, window=1))
-    loader = loader_of(decode=Unreadable(), **options)
-    kept = [[pair for pair in row if pair[0] % 7 != 3] for row in whole]
-    assert rows_of(loader) == [row for row in kept if row]
-    assert loader.skipped == 6
-
-
-def test_with_lengths_what_does_not_have_its_length_is_refused():
-    for lengths, words in [
-        (lambda s: LENGTHS[s] - (s == 7), r"sequence 7 .* length of 2, has 3"),
-        (lambda s: 13, "sequence 0 of the stream has 13 frames but t_max is 12"),
-    ]:
-        with pytest.raises(InputError, match=words):
-            list(loader_of(length=lengths))
