@@ -120,26 +120,13 @@ class Boundaries:
         inside_BT = self.valid_BT.flip(1).cumsum(1).flip(1) > 0
         return torch.where(inside_BT, segment_BT, segment_BT[:, -1:] + 1).to(torch.int32)
 
-    def varlen(self, segments: int | None = None) -> dict[str, Any]:
+    def varlen(self) -> dict[str, Any]:
         """Return what `torch.nn.attention.varlen.varlen_attn` takes after query, key and value.
 
         These three are ``values_BT[batch.valid_BT]``, ``(F, heads, width)``. Add
         ``window_size=(-1, 0)`` for causal attention.
-
-        Args:
-            segments: number of segments to pad the bounds to, by repeating the last, so that shapes
-                are equal for all batches, as CUDA graphs and compiled models require: at least that
-                of the batch, such as `BlockLoader.most_segments`. The longest length is then T.
         """
         bounds, longest = self.cu_seqlens, self.max_seqlen
-        if segments is not None:
-            if segments < len(self.segments):
-                raise InputError(
-                    f"segments is {segments} but the batch has {len(self.segments)}; give at least "
-                    "the most of any batch, such as loader.most_segments"
-                )
-            bounds = torch.cat([bounds, bounds[-1:].expand(segments + 1 - len(bounds))])
-            longest = self.valid_BT.shape[1]
         return {"cu_seq_q": bounds, "cu_seq_k": bounds, "max_q": longest, "max_k": longest}
 
     def flash_attn(self) -> dict[str, Any]:

@@ -23,9 +23,8 @@ MIXED = (
 
 
 def check_boundaries(
-    run: Callable[..., Tensor],
+    run: Callable[[Batch], Tensor],
     batch: Batch,
-    state: Any = None,
     *,
     alone: Callable[[Any], Tensor] | None = None,
     tolerance: float | None = None,
@@ -34,20 +33,19 @@ def check_boundaries(
 
         check_boundaries(model, batch)  # once, before the first step
 
-    Noise replaces all other segments and the padding at once, then single segments, the padding, or
-    the carried state: no output of the rest may change, and for floating-point inputs no gradient
-    may reach others. Then three segments are compared with themselves in a batch of their own, of
-    the same shape, which also finds positions that are counted by slot. A mask that replaces the
+    Noise replaces all other segments and the padding at once, then single segments, or the padding:
+    no output of the rest may change, and for floating-point inputs no gradient may reach others.
+    Then three segments are compared with themselves in a batch of their own, of the same shape, in
+    another row, which also finds positions that are counted by slot. A mask that replaces the
     model's own window does so in that batch too; only `alone` finds it.
 
     Args:
         run: the model, or a function such as ``lambda batch: linear(batch.inputs_BT)``: a batch ->
             outputs ``(B, T, ...)`` or ``(S, ...)``. A module is in evaluation mode during the
-            check; a function must leave dropout out. Check a model before FSDP shards it.
-        batch: batch with two segments in a block, else a warning; a filler passes. Other warnings
-            say that no output depends on an earlier frame, or on the state of rows that continue.
-        state: state of an earlier batch with ``long="carry"``, a nest of tensors ``(B, ...)``;
-            `run` then takes a batch and a state.
+            check; a function must leave dropout out, and may hold the state of rows that continue.
+            Check a model before FSDP shards it.
+        batch: batch with two segments in a block, else a warning; a filler passes. Another warning
+            says that no output depends on an earlier frame.
         alone: the model as it is called for one sequence: inputs ``(frames, ...)``, or a dict of
             these -> outputs ``(frames, ...)``, or ``(...)`` if there is one per segment; such as
             ``lambda frames: model(frames[None])[0]``.
@@ -72,7 +70,7 @@ def check_boundaries(
     gpus = [batch.valid_BT.device] if batch.valid_BT.is_cuda else []
     with evaluation_mode(module), torch.random.fork_rng(gpus):  # as training left them
         torch.manual_seed(0)
-        check = _Check(run, batch, () if state is None else (state,), tolerance)
+        check = _Check(run, batch, tolerance)
         check.compare_with_noise()
         check.compare_alone(alone)
         check.look_for_context()
@@ -98,15 +96,11 @@ class _Check:
     """
 
     def __init__(
-        self,
-        run: Callable[..., Tensor],
-        batch: Batch,
-        state: tuple[Any, ...],
-        tolerance: float | None,
+        self, run: Callable[[Batch], Tensor], batch: Batch, tolerance: float | None
     ) -> None:
-        self.run, self.batch, self.state = run, batch, state
+        self.run, self.batch = run, batch
         with torch.no_grad():
-            self.outputs, again = (run(batch, *state) for _ in range(2))
+            self.outputs, again = (run(batch) for _ in range(2))
         count, self.number_BT = len(batch.segments), batch.number_BT
         shape = tuple(getattr(self.outputs, "shape", ()))
         if shape[:2] != self.number_BT.shape and shape[:1] != (count,):
@@ -150,23 +144,6 @@ class _Check:
         self._add_noise("padding", index_BT == count, index_S < count)
         for index in self.chosen:
             self._add_noise("everything else in the batch", index_BT != index, index_S == index)
-        continuing_S = index_BT[self.batch.continues_B, 0]
-        uses_state = not len(continuing_S)
-        if self.state:
-            state = self.state
-            self.state = pytree.tree_map(lambda values: _noise(values, values == values), state)
-            starts_S = index_S < count
-            starts_S[continuing_S] = False
-            nowhere_BT = torch.zeros_like(self.batch.valid_BT)
-            change_S = self._add_noise("the state carried in", nowhere_BT, starts_S)
-            uses_state |= bool(change_S[continuing_S].any())
-            self.state = state
-        if not uses_state:
-            warnings.warn(
-                "rows of the batch continue earlier ones, and their outputs do not depend on a "
-                "state: give the state after the batch before, of a model that takes it",
-                stacklevel=3,
-            )
 
     def _judge(self, size: float, tolerance: float, message: str) -> None:
         if not size <= tolerance:
@@ -177,14 +154,10 @@ class _Check:
         """Return the outputs for inputs that are noise in the slots of `noise_BT`."""
         noisy = map_tensors(self.batch.inputs_BT, lambda values: _noise(values, noise_BT))
         with torch.no_grad():
-            return self.run(replace(self.batch, inputs_BT=noisy), *self.state)
+            return self.run(replace(self.batch, inputs_BT=noisy))
 
-    def _add_noise(self, cause: str, noise_BT: Tensor, kept_S: Tensor) -> Tensor:
-        """Judge the largest change, by noise, of the outputs of segments, bool ``(S + 1,)``.
-
-        Returns:
-            the change of all segments, ``(S + 1,)``.
-        """
+    def _add_noise(self, cause: str, noise_BT: Tensor, kept_S: Tensor) -> None:
+        """Judge the largest change, by noise, of the outputs of segments, bool ``(S + 1,)``."""
         difference = _difference(self._run_on_noise(noise_BT), self.outputs)
         all_S = self._largest(difference, self.is_by_slot)
         all_S[-1] = 0  # what padding gives does not count
@@ -192,7 +165,6 @@ class _Check:
         size, name = float(change_S.max()), self.names[int(change_S.argmax())]
         message = f"{cause} replaced by noise changes {name} by {size:.2g} of its spread" + MIXED
         self._judge(size, self.noise_tolerance, message)
-        return all_S
 
     def _add_gradients(self, index: int) -> None:
         """Judge the largest gradient at the inputs of others, relative to that at its own."""
@@ -203,7 +175,7 @@ class _Check:
             return
         batch = replace(self.batch, inputs_BT=pytree.tree_unflatten(leaves, tree))
         with torch.enable_grad():
-            outputs = self.run(batch, *self.state)
+            outputs = self.run(batch)
             if not outputs.requires_grad:
                 return
             own = outputs[self.number_BT == index] if self.is_by_slot else outputs[[index]]
@@ -232,8 +204,9 @@ class _Check:
                 if alone is not None:
                     outputs = alone(_take(batch.inputs_BT, part))
                 else:
-                    outputs = self.run(_take_segment(batch, index, part), *self.state)
-                    outputs = outputs[0, :length] if self.is_by_slot else outputs[:1].squeeze(0)
+                    other = (row + 1) % len(batch.valid_BT)
+                    outputs = self.run(_take_segment(batch, index, part, other))
+                    outputs = outputs[other, :length] if self.is_by_slot else outputs[0]
             expected = self.outputs[part if self.is_by_slot else index]
             shape = tuple(getattr(outputs, "shape", ()))
             if shape != expected.shape:
@@ -287,15 +260,16 @@ def _choose_segments(batch: Batch) -> list[int]:
     return sorted({inside[0], inside[len(inside) // 2], inside[-1]})
 
 
-def _take_segment(batch: Batch, index: int, part: tuple[int, slice]) -> Batch:
-    """Return a batch of the same shape with one segment alone, in the first slots of row 0."""
+def _take_segment(batch: Batch, index: int, part: tuple[int, slice], row: int) -> Batch:
+    """Return a batch of the same shape with one segment alone, in the first slots of `row`."""
     table, rows = batch.segments, slice(index, index + 1)
     first, length = int(table.length_S[:index].sum()), int(table.length_S[rows].sum())
     zero_S = table.slot_S[rows] * 0
+    kept = table.length_S[rows], table.sequence_S[rows], table.first_S[rows]
 
     def move(values_BT: Tensor) -> Tensor:
         moved_BT = torch.zeros_like(values_BT)
-        moved_BT[0, : part[1].stop - part[1].start] = values_BT[part]
+        moved_BT[row, : part[1].stop - part[1].start] = values_BT[part]
         return moved_BT
 
     return replace(
@@ -306,10 +280,7 @@ def _take_segment(batch: Batch, index: int, part: tuple[int, slice]) -> Batch:
         targets_S=_take(batch.targets_S, rows),
         valid_BT=move(batch.valid_BT),
         start_BT=move(batch.start_BT),
-        segments=Segments(
-            *(zero_S, zero_S, table.length_S[rows], table.sequence_S[rows], table.first_S[rows]),
-            longest=length,
-        ),
+        segments=Segments(zero_S + row, zero_S, *kept, longest=length),
         continues_B=torch.zeros_like(batch.continues_B),
     )
 

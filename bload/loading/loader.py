@@ -112,11 +112,6 @@ class BlockLoader:
         """Steps of the current epoch, the same on every rank; None before the last `chunk`."""
         return self.sampler.steps
 
-    @property
-    def most_segments(self) -> int:
-        """Largest number of segments in a batch of the current epoch, over all ranks."""
-        return self.sampler.schedule.most_segments
-
     def __len__(self) -> int:
         """Batches of this rank in the current epoch; more than `steps` if a step takes several."""
         return len(self.sampler)

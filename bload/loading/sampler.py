@@ -151,7 +151,7 @@ class BlockSampler(Sampler[list[Block]]):
     def __len__(self) -> int:
         """Batches of this rank in the current epoch; more than `steps` if a step takes several."""
         if self.steps is None:
-            raise TypeError("with chunk, the number of batches is unknown before the last one is packed")
+            raise TypeError("with chunk, an epoch's batches are unknown before the last is packed")
         batches = int(np.diff(self.schedule.shares)[self.rank :: self.world_size].sum())
         return self.place.first_step * self.epochs.micro_batches + batches
 

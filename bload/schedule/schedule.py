@@ -105,12 +105,6 @@ class Schedule:
         block = self.blocks_of_step(step)
         return int(self.plan.block_frames[block[block >= 0]].sum())
 
-    @property
-    def most_segments(self) -> int:
-        """Largest number of segments in a micro-batch."""
-        segments = np.append(np.diff(self.plan.offsets), 0)[self.block]
-        return int(np.add.reduceat(segments, self.offsets[:-1]).max(initial=0))
-
     def loads(self, cost: Cost = COST_PER_SLOT) -> np.ndarray:
         """Return the cost of each rank's work in each step, ``(steps, ranks)``."""
         block_costs = np.append(cost.of_blocks(self.plan), 0.0)[self.block]

@@ -196,7 +196,7 @@ def test_jagged_attention_sees_each_sequence_alone_and_a_filler_runs(sequences, 
 
     alone_and_packed(sequences, batch, attend, packed)
     *_, filler = BlockLoader(from_dataset(sequences, LENGTHS), t_max=10, rank=5, world_size=6)
-    assert filler.varlen(3)["cu_seq_q"].tolist() == [0, 0, 0, 0]  # kernels take no empty list
+    assert filler.varlen()["cu_seq_q"].tolist() == [0, 0]  # kernels take no empty list
     values_BT = filler.inputs_BT.requires_grad_()
     outputs_BT = packed(values_BT, filler)
     (grad_BT,) = torch.autograd.grad(outputs_BT.sum(), values_BT)
@@ -279,17 +279,6 @@ def test_one_value_a_segment_is_the_last_or_the_mean_of_its_own(batch):
         torch.testing.assert_close(mean, values_BT[batch.sequence_BT == sequence].mean(0))
 
 
-def test_bounds_of_one_shape_for_all_batches_of_an_epoch():
-    source = from_dataset([torch.zeros(count, 1) for count in LENGTHS], length=len)
-    loader = BlockLoader(source, t_max=10, batch_slots=20)
-    bounds = [batch.varlen(segments=loader.most_segments) for batch in loader]
-    assert {len(of["cu_seq_q"]) for of in bounds} == {loader.most_segments + 1}
-    assert {of["max_q"] for of in bounds} == {10}
-    loader.set_epoch(0)
-    for batch, of in zip(loader, bounds, strict=True):
-        assert torch.equal(of["cu_seq_q"].unique(), batch.cu_seqlens)
-
-
 def test_a_mean_does_not_overflow_and_counts_bools(batch):
     shape = batch.valid_BT.shape
     for values_BT, expected, dtype in (
@@ -313,8 +302,6 @@ def test_values_of_another_shape_are_refused_by_both_shapes(batch):
         batch.transformers()
     with pytest.raises(InputError, match="packed is a tuple; give an RNN's first output"):
         batch.from_packed(nn.GRU(8, 2).double()(packed))
-    with pytest.raises(InputError, match=r"segments is 1 but the batch has 8; .*most_segments"):
-        batch.varlen(segments=1)
 
 
 def test_forms_are_on_the_device_of_the_batch_whatever_the_default_device(sequences):
@@ -334,7 +321,7 @@ def test_forms_are_on_the_device_of_the_batch_whatever_the_default_device(sequen
             batch.attention_mask(),
             batch.block_mask().kv_indices,
             batch.next_tokens(tokens_BT),
-            *batch.varlen(segments=40).values(),
+            *batch.varlen().values(),
             *batch.thd().values(),
             *replace(batch, inputs_BT=tokens_BT, targets_S=None)
             .transformers(flash_attn=True)

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from bload import Batch, BlockLoader, InputError, check_boundaries, from_dataset, walk
+from bload import BlockLoader, InputError, check_boundaries, from_dataset, walk
 from tests.bload.conftest import Cell
 
 torch.manual_seed(0)
@@ -89,27 +89,13 @@ def test_padding_and_tokens_count_too(batch):
 
 
 def test_a_state_goes_on_in_the_segment_that_it_belongs_to_alone():
-    source = from_dataset([torch.randn(count, 8) for count in (7, 3)], length=len)
-    loader = BlockLoader(source, t_max=5, long="carry")
+    source = from_dataset([torch.randn(count, 8) for count in (7, 3, 7, 3)], length=len)
+    loader = BlockLoader(source, t_max=5, long="carry", batch_slots=10)
     batch = next(one for one in loader if one.continues_B.any())
-    assert len(batch.segments) == 2
-    state = torch.randn(1, 8)
-
-    def carried(batch: Batch, state):
-        return walk(CELL, batch.inputs_BT, batch.start_BT, state)[0]
-
-    def never_cleared(batch: Batch, state):
-        return batch.inputs_BT + state[:, None]
-
-    assert check_boundaries(carried, batch, state) < 0.01
-    with pytest.raises(InputError, match="the state carried in"):
-        check_boundaries(never_cleared, batch, state)
-    for run, states in (
-        (lambda batch: carried(batch, None), ()),
-        (lambda batch, _: carried(batch, None), (state,)),
-    ):
-        with pytest.warns(UserWarning, match="rows of the batch continue"):
-            check_boundaries(run, batch, *states)
+    state = torch.randn(2, 8)
+    assert check_boundaries(lambda b: walk(CELL, b.inputs_BT, b.start_BT, state)[0], batch) < 0.01
+    with pytest.raises(InputError, match="other outputs in its block than alone"):
+        check_boundaries(lambda b: b.inputs_BT + state[:, None], batch)  # never cleared
 
 
 def test_what_cannot_be_compared_is_refused_and_a_filler_passes(batch):

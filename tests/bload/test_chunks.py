@@ -104,7 +104,7 @@ def test_a_loader_of_chunks_resumes_and_knows_its_steps_at_the_end(workers):
     options = {"chunk": 30, "batch_slots": 24, "num_workers": workers, "packer": "bload_exact"}
     source = NumberedSource(LENGTHS)
     loader, rows, states, known = BlockLoader(source, **options), [], [], []
-    with pytest.raises(TypeError, match="before the last one is packed"):
+    with pytest.raises(TypeError, match="before the last is packed"):
         len(loader)
     assert str(loader) == "7 chunks of 30 sequences, steps of 1 rank x 2 blocks of 12"
     for batch in loader:

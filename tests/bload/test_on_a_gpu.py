@@ -37,7 +37,7 @@ def attend(attention, values, **options):
 def by_bounds(batch, values_BT):
     values_F = values_BT[batch.valid_BT].unflatten(-1, (2, -1))
     parts, outputs_BT = (values_F, values_F * 0.5, values_F + 1), torch.zeros_like(values_BT)
-    outputs_F = varlen.varlen_attn(*parts, **batch.varlen(segments=20), window_size=(-1, 0))
+    outputs_F = varlen.varlen_attn(*parts, **batch.varlen(), window_size=(-1, 0))
     outputs_BT[batch.valid_BT] = outputs_F.flatten(1)
     return outputs_BT
 
