@@ -13,14 +13,13 @@ from typing import Any
 import torch
 from omegaconf import OmegaConf
 
-from bload import InputError
+from bload import Cost, InputError
 from experiments.study import Options
 from training.build import open_training
 from training.compose import compose_job
 from training.config import CONFIGS, TIMEOUT, TrainJob
 from training.data import open_data
-from training.figures import imbalance
-from training.memory import peak_memory_mib, reset_peak_memory, taken_memory, trim_memory
+from training.memory import peak_memory_mib, reset_peak_memory
 from training.ranks import Ranks, join_ranks, leave_ranks
 from training.step import Position, train_step
 
@@ -102,9 +101,7 @@ class Contender:
     def take_steps(self, count: int) -> Timing:
         """Take so many steps; their times include reading and batching."""
         device, timing = self.ranks.device, Timing()
-        trim_memory()
-        memory_before = taken_memory(device) / 2**20
-        reset_peak_memory(device)
+        memory_before = reset_peak_memory(device) / 2**20
         self.ranks.barrier()
         began = time.perf_counter()
         for batches in islice(self.steps, count):
@@ -156,7 +153,7 @@ def time_turns(jobs: Sequence[TrainJob], ranks: Ranks, share: float, rounds: int
             "deleted": account.deleted,
             "frames": account.frames,
             "steps": account.steps,
-            "imbalance": imbalance(loader.sampler.schedule, skips),
+            "imbalance": loader.sampler.schedule.imbalance(Cost(0, 1) if skips else Cost()),
             "one_shape": loader.plan.has_one_size and not skips,
         }
         for number, turn in enumerate(turns, start=1):

@@ -18,11 +18,11 @@ from torch.utils._pytree import tree_map_only
 from bload import BlockLoader, InputError
 from datasets.files import reading, write_whole
 from models import build_model
-from models.config import ModelConfig, network_keys
+from models.config import ModelConfig
 from models.dds import DDS
 from training.build import Training
 from training.config import TrainJob
-from training.folder import LAST, PREVIOUS, checkpoint_file, differences
+from training.folder import LAST, PREVIOUS, checkpoint_file
 from training.stopping import AgreedError
 
 
@@ -74,7 +74,7 @@ def save_checkpoint(
 
 
 def restore(
-    saved: dict[str, Any], path: Path, cfg: TrainJob, training: Training, loader: BlockLoader
+    saved: dict[str, Any], path: Path, training: Training, loader: BlockLoader
 ) -> tuple[Progress, str]:
     """Restore a run from the contents of a checkpoint, that of `path`.
 
@@ -87,7 +87,6 @@ def restore(
     """
     ranks = training.ranks
     with ranks.agree_on_errors(), reading(path, "give another checkpoint"):
-        check_same_model(saved["config"], cfg, path)
         loader.sampler.load_state_dict(saved["loader"])
         training.load_state_dict(saved)
         if (states := saved["rank_states"]) and training.cfg.sync != "allreduce":
@@ -107,16 +106,6 @@ def restore(
     if len(places := set(ranks.gather(place))) > 1:
         raise AgreedError(f"ranks would go on from different places: {'; '.join(sorted(places))}")
     return progress, f"going on from {place}"
-
-
-def check_same_model(saved: dict[str, Any], cfg: TrainJob, path: Path) -> None:
-    """Raise `InputError`, naming the keys, if a checkpoint's model computes something else."""
-    keys, changed = {f"model.{key}" for key in network_keys()}, differences(saved, cfg)
-    if differs := [f"{key} {changed[key]}" for key in sorted(keys & changed.keys())]:
-        raise InputError(
-            f"the checkpoint {path} is of another model: {'; '.join(differs)}; restore these "
-            "settings or start anew with run.resume=never"
-        )
 
 
 def open_checkpoint(paths: Sequence[Path]) -> tuple[Path | None, dict[str, Any] | None, list[str]]:

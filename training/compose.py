@@ -130,13 +130,9 @@ def compose_job(name: str, overrides: Sequence[str]) -> Any:
         with nullcontext() if inside else initialize_config_dir(str(CONFIGS), version_base="1.3"):
             return to_job(compose(name, list(overrides)))
     except CompactHydraException as error:
-        raise InputError(explain(error)) from error
-
-
-def explain(error: Exception) -> str:
-    """Say what Hydra refuses, in its words."""
-    parts = [str(part).partition("\n    full_key")[0] for part in (error, error.__cause__) if part]
-    return "\n".join(parts)
+        raise InputError(
+            "\n".join(filter(None, map(str, (error, error.__cause__ or ""))))
+        ) from error
 
 
 def to_job(config: Any) -> Any:

@@ -25,16 +25,11 @@ from datasets.scoring.iou import CONVENTIONS
 from datasets.synthetic.world import SPLITS
 from models.config import LossConfig, ModelConfig
 
-AMPS, DEVICES = ("auto", "bf16", "off"), ("auto", "cpu", "cuda")
-SCHEDULES, EXCHANGES = ("cosine", "step"), ("none", "frames")
-STARTS, PADDINGS = ("table", "ignored", "wrong"), ("masked", "repeated")
-SYNC_NAMES = ("allreduce", "local", "gossip", "none")
+STARTS = ("table", "ignored", "wrong")
 TIMEOUT = 600.0
 """Default number of seconds that a rank waits for the others, or for data."""
 MAX_COUNT = 10**9
 """Upper bound of counts that have no natural one."""
-MOST_WORKERS = 8
-"""Most data workers per rank if their number is not given."""
 CONFIGS = Path(__file__).parents[1] / "configs"
 
 
@@ -45,7 +40,7 @@ def worker_count(requested: int) -> int:
     on_linux = hasattr(os, "sched_getaffinity")  # as set by Slurm or a container
     cores = len(os.sched_getaffinity(0)) if on_linux else os.cpu_count() or 1
     share = cores // int(os.environ.get("LOCAL_WORLD_SIZE", 1))
-    return min(MOST_WORKERS, max(1, share))
+    return min(8, max(1, share))
 
 
 @dataclass
@@ -100,8 +95,30 @@ def loader_schema(packer: str) -> type[LoaderConfig]:
     return make_dataclass(f"{packer}_config", options, bases=(LoaderConfig,))
 
 
+@dataclass(kw_only=True)
+class ProcessConfig(Checked):
+    """Precision, device and workers of a rank."""
+
+    amp: str = choice(
+        ("auto", "bf16", "off"), "precision; auto takes bf16 if the GPU supports it", "auto"
+    )
+    device: str = choice(
+        ("auto", "cpu", "cuda"), "auto takes a GPU if there is one", "auto", defining=False
+    )
+    timeout: float = number(
+        1, 10**6, "seconds that a rank waits for others, or for data", TIMEOUT, defining=False
+    )
+    workers: int = number(
+        -1, 256, "data workers per rank; -1: a core each, at most 8 per rank", 1, defining=False
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.workers = worker_count(self.workers)
+
+
 @dataclass
-class TrainConfig(Checked):
+class TrainConfig(ProcessConfig):
     """Length, rates, ranks, devices, checkpoints."""
 
     prefix = "train."
@@ -112,7 +129,9 @@ class TrainConfig(Checked):
     backbone_lr: float = number(0, None, "peak learning rate of the backbone")
     weight_decay: float = number(0, None, "of matrices only")
     clip_norm: float = number(1e-9, None, "a step's gradient is scaled down to this norm at most")
-    schedule: str = choice(SCHEDULES, "how learning rates fall; step: to a tenth after step_at")
+    schedule: str = choice(
+        ("cosine", "step"), "how learning rates fall; step: to a tenth after step_at"
+    )
     step_at: float = number(0, 1, "schedule=step: share of training before the rate drops")
     warmup_epochs: float = number(0, None, "epochs in which the rate rises from 0")
     muon_lr: float | None = number(
@@ -121,7 +140,7 @@ class TrainConfig(Checked):
     micro_batches: int = number(
         1, 10**6, "batches per rank and step; their gradients add up", 1, defining=False
     )
-    exchange: str = choice(EXCHANGES, "work that ranks share equally", "none")
+    exchange: str = choice(("none", "frames"), "work that ranks share equally", "none")
     slots: int | None = number(1, 10**15, "slots to train on, in place of epochs", None)
     bptt: int | None = number(
         1, MAX_COUNT, "slots of back-propagation through time; null: the whole block", None
@@ -134,25 +153,19 @@ class TrainConfig(Checked):
         STARTS, "where states are cleared; ignored and wrong are to compare", "table"
     )
     padding: str = choice(
-        PADDINGS, "what padding is; repeated: the last frame, to train on", "masked"
+        ("masked", "repeated"), "what padding is; repeated: the last frame, to train on", "masked"
     )
-    amp: str = choice(AMPS, "precision; auto takes bf16 if the GPU supports it", "auto")
-    device: str = choice(DEVICES, "auto takes a GPU if there is one", "auto", defining=False)
     deterministic: bool = key(
         "bitwise reproducible on one machine, slower on GPUs", False, defining=False
-    )
-    timeout: float = number(
-        1, 10**6, "seconds that a rank waits for others, or for data", TIMEOUT, defining=False
-    )
-    workers: int = number(
-        -1, 256, "data workers per rank; -1: a core each, at most 8 per rank", 1, defining=False
     )
     eval_every: int = number(
         0, MAX_COUNT, "epochs between evaluations on validation videos; 0: at the end", 0
     )
     evals_per_epoch: int = number(0, MAX_COUNT, "evaluations per epoch; 0: as eval_every says", 0)
     sync: str = choice(
-        SYNC_NAMES, "how ranks agree; allreduce on gradients, others on weights", "allreduce"
+        ("allreduce", "local", "gossip", "none"),
+        "how ranks agree; allreduce on gradients, others on weights",
+        "allreduce",
     )
     sync_every: int = number(1, MAX_COUNT, "sync=local: steps between averages", 8)
     checkpoint_minutes: float = number(
@@ -161,10 +174,6 @@ class TrainConfig(Checked):
     log_every: int = number(
         1, MAX_COUNT, "steps between lines in metrics.jsonl", 20, defining=False
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.workers = worker_count(self.workers)
 
     def is_evaluation_due(self, epoch: int, share: Fraction, share_before: Fraction) -> bool:
         """Return True if an evaluation is due after `epoch` epochs and a share of the next one.
@@ -265,29 +274,17 @@ class TrainJob:
 
 
 @dataclass
-class EvalJob(Checked):
+class EvalJob(ProcessConfig):
     """Config of an evaluation: its checkpoints, its data, its outputs."""
 
-    checkpoint: str = key("a file, the folder of a run, or a folder of runs", "")
+    checkpoint: str = key("a file, the folder of a run, or a folder of runs")
     split: str | None = choice(SPLITS, "evaluated videos; null: final, or test without it", None)
     starts: str | None = choice(STARTS, "where states are cleared; null: as in training", None)
     root: str | None = key("data root; null: that of the training data", None)
     cache: str | None = key("folder for resized frames, as dataset.cache in training", None)
     batch_slots: int = number(1, 10**7, "slots of a rank's batch", 1024)
     iou: str = choice(tuple(CONVENTIONS), "pixels of boxes; inclusive as in STTran", "inclusive")
-    amp: str = choice(AMPS, "precision; auto takes bf16 if the GPU supports it", "auto")
-    device: str = choice(DEVICES, "auto takes a GPU if there is one", "auto")
-    timeout: float = number(1, 10**6, "seconds that a rank waits for others, or for data", TIMEOUT)
-    workers: int = number(-1, 256, "data workers per rank; -1: a core each, at most 8 per rank", 1)
     out: str | None = key("JSON file for the figures, by checkpoint if there are several", None)
     pictures: int = number(0, MAX_COUNT, "videos to draw, spread over the split", 0)
     predictions: str | None = key("Parquet file for the predictions of every frame", None)
     relations: str | None = key("csv file for the recall of every relation and group", None)
-
-    def __post_init__(self) -> None:
-        if not self.checkpoint:
-            raise InputError(
-                "checkpoint is empty; give checkpoint=runs/NAME, a .pt file or a folder of runs"
-            )
-        super().__post_init__()
-        self.workers = worker_count(self.workers)

@@ -171,7 +171,7 @@ def evaluate(
             if pending:
                 pending.result()  # raises what the thread raised
             pending = executor.submit(count, batch.targets, finish_prediction)
-            if ranks.should_stop():
+            if ranks.agree_on_flags(ranks.stop.signal_number > 0)[0]:
                 raise ranks.make_stopped("the beginning of this evaluation")
         if pending:
             pending.result()

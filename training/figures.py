@@ -13,7 +13,6 @@ import torch
 from numpy.typing import ArrayLike
 
 from bload import BlockLoader, Cost
-from bload.schedule.schedule import Schedule
 from training.build import Training
 from training.checkpoint import Progress
 from training.config import TrainJob
@@ -21,8 +20,6 @@ from training.memory import peak_memory_mib
 from training.ranks import Ranks
 
 COUNTS = ("blocks", "steps", "padding", "filler", "deleted", "frames", "processed")
-TIMES = ("seconds", "waiting", "start")
-"""Names of a rank's sums of clock times."""
 
 
 @dataclass
@@ -31,8 +28,7 @@ class Meter:
 
     losses: dict[str, float] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
-    """Clock times: ``seconds``, the whole epoch; ``waiting`` for data; and, apart from these,
-    ``start``, in which data workers started."""
+    """Clock times: ``seconds``, the whole epoch; ``waiting`` for data."""
     last_lap_at: float = field(default_factory=lambda: time.perf_counter(), repr=False)
 
     @classmethod
@@ -62,11 +58,6 @@ class Meter:
         self.last_lap_at = lap_at
 
 
-def imbalance(schedule: Schedule, skips_padding: bool) -> float:
-    """Return the slots of a step's fullest rank over the mean; in frames if padding is skipped."""
-    return schedule.imbalance(Cost(slot=0, frame=1) if skips_padding else Cost())
-
-
 def epoch_figures(
     loader: BlockLoader, meter: Meter, ranks: Ranks, skips_padding: bool = False
 ) -> dict[str, Any]:
@@ -77,14 +68,14 @@ def epoch_figures(
         skips_padding: True if the model skips padding.
     """
     account = loader.account
-    times = tuple(meter.seconds.get(name, 0.0) for name in TIMES)
-    seconds, waiting, start = max(ranks.gather(times))  # of the slowest rank
+    times = tuple(meter.seconds.get(name, 0.0) for name in ("seconds", "waiting"))
+    seconds, waiting = max(ranks.gather(times))  # of the slowest rank
+    cost = Cost(slot=0, frame=1) if skips_padding else Cost()
     return {
         **{name: getattr(account, name) for name in COUNTS},
-        "imbalance": imbalance(loader.sampler.schedule, skips_padding),
+        "imbalance": loader.sampler.schedule.imbalance(cost),
         "seconds": seconds,
         "waiting_seconds": waiting,
-        "start_seconds": start,
         "frames_per_second": account.frames / seconds,
         "processed_per_second": account.processed / seconds,
         "peak_memory_mib": max(ranks.gather(peak_memory_mib(ranks.device))),
@@ -108,7 +99,6 @@ def summarise(epochs: list[dict[str, Any]]) -> dict[str, float]:
         "epoch_seconds": median(columns["seconds"]),
         **{name: median(columns[name]) for name in rates},
         "train_seconds": sum(columns["seconds"]),
-        "start_seconds": sum(columns["start_seconds"]),
         "peak_memory_mib": max(columns["peak_memory_mib"]),
         "loss": columns["loss"][-1],
     }

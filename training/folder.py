@@ -166,7 +166,7 @@ class RunFolder:
         if resume == "never":
             return []
         is_path, found = resume not in RESUMING, [*filter(Path.exists, (self.last, self.previous))]
-        if found and (not is_path or self._has_begun_by(resume)):
+        if found and self.is_continued(resume):
             return found
         is_here = is_path and checkpoint_file(resume).parent.resolve() == self.path.resolve()
         names = " and ".join(path.name for path in self._results() if path.exists())
@@ -178,13 +178,10 @@ class RunFolder:
             )
         return [Path(resume)] if is_path else []
 
-    def is_finished(self, resume: str) -> bool:
-        """Return True if a run with this `resume` has nothing left to do."""
-        return self.summary.exists() and (resume in RESUMING or self._has_begun_by(resume))
-
-    def _has_begun_by(self, resume: str) -> bool:
-        """Return True if the run here has begun from the checkpoint `resume`."""
-        return resume != "never" and self.saved_config().get("run", {}).get("resume") == resume
+    def is_continued(self, resume: str) -> bool:
+        """Return True if a run with this `resume` is the one here, and not a new one."""
+        begun_by = self.saved_config().get("run", {}).get("resume")
+        return resume in RESUMING or (resume != "never" and begun_by == resume)
 
     def _results(self) -> tuple[Path, ...]:
         return self.last, self.previous, self.best, self.summary, self.metrics

@@ -14,13 +14,12 @@ from typing import Any, NamedTuple, NoReturn
 from hydra.conf import HydraConf
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.errors import CompactHydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from bload.errors import InputError, plural
 from datasets.files import QuietStream
-from training.compose import explain, register, short_forms, to_job
+from training.compose import register, short_forms, to_job
 from training.config import CONFIGS
 from training.stopping import AgreedError, Stopped, end_on_signals
 
@@ -113,18 +112,10 @@ def run(main: Callable[[], Any]) -> NoReturn:
         main: the function under ``@hydra.main``.
     """
     register()
-    os.environ["HYDRA_FULL_ERROR"] = "1"  # else Hydra prints its errors itself, and exits
     os.environ["MPLBACKEND"] = "agg"  # a notebook's is not for programs
     sys.stdout, sys.stderr = QuietStream(sys.stdout), QuietStream(sys.stderr)  # type: ignore
     end_on_signals()
-    try:
-        main()
-    except (CompactHydraException, ValueError) as error:
-        if isinstance(error, ValueError) and "Only one of" not in str(error):
-            raise
-        if os.environ.get("RANK", "0") == "0":
-            print(f"error: {explain(error)}", file=sys.stderr, flush=True)
-        sys.exit(2)
+    main()
     if len(FINISHED_JOBS) > 1 and os.environ.get("RANK", "0") == "0":
         from training.sweep_table import close_sweep  # of several jobs alone
 

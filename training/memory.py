@@ -19,13 +19,15 @@ MEMORY_SHARES = {"cuda": 0.8, "cpu": 0.45}
 for freed tensors that the C library keeps: up to three quarters of what is in use."""
 
 
-def reset_peak_memory(device: torch.device) -> None:
-    """Reset the peak, since a process may train several runs."""
+def reset_peak_memory(device: torch.device) -> int:
+    """Reset the peak, since a process may train several runs; return the bytes held now."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
-    else:
-        with contextlib.suppress(OSError):
-            Path("/proc/self/clear_refs").write_text("5")
+        return torch.cuda.memory_allocated(device)
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)  # what the C library has freed
+        Path("/proc/self/clear_refs").write_text("5")
+    return _read_kib("/proc/self/status", "VmRSS") * 2**10
 
 
 def free_memory(device: torch.device) -> int:
@@ -38,19 +40,6 @@ def free_memory(device: torch.device) -> int:
         return torch.cuda.mem_get_info(device)[0]
     ranks_here = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
     return _read_kib("/proc/meminfo", "MemAvailable") * 2**10 // ranks_here
-
-
-def trim_memory() -> None:
-    """Return the C library's freed memory to the system, out of the next peak."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
-
-
-def taken_memory(device: torch.device) -> int:
-    """Return the bytes that this process holds: allocated on the GPU, or resident on the CPU."""
-    if device.type == "cuda":
-        return torch.cuda.memory_allocated(device)
-    return _read_kib("/proc/self/status", "VmRSS") * 2**10
 
 
 def peak_memory_mib(device: torch.device) -> float:

@@ -32,7 +32,8 @@ def prepare_run(cfg: TrainJob, ranks: Ranks) -> tuple[RunFolder, dict[str, Any] 
             folder.check_same_config(cfg)
         elif cfg.run.resume != "never":
             checkpoint_file(cfg.run.resume)
-    if not any(ranks.gather(folder.is_finished(cfg.run.resume))):
+    is_finished = folder.summary.exists() and folder.is_continued(cfg.run.resume)
+    if not any(ranks.gather(is_finished)):
         return folder, None
     summary = read_json(folder.summary) if folder.summary.exists() else {}
     recall = f" with {100 * summary['with/recall@20']:.2f} % Recall@20" if summary else ""
@@ -83,7 +84,7 @@ def begin_or_resume(
                 "it to learn little; give model.weights=detr, resnet50 or resnet18"
             )
     else:
-        progress, place = restore(saved, path, cfg, training, loader)
+        progress, place = restore(saved, path, training, loader)
         remarks.append(place)
     # A run that begins from another run's checkpoint is new too.
     is_new = path not in (folder.last, folder.previous)

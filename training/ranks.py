@@ -77,10 +77,6 @@ class Ranks:
         """Return for each flag True on every rank if it is True on any."""
         return (self.sum(torch.tensor([float(flag) for flag in flags])) > 0).tolist()
 
-    def should_stop(self) -> bool:
-        """Return True on every rank if a signal asked any of them to stop."""
-        return self.agree_on_flags(self.stop.signal_number > 0)[0]
-
     def make_stopped(self, saved: str) -> Stopped:
         """Return the exception for every rank to raise once they agree to stop."""
         return Stopped(max(self.gather(self.stop.signal_number)), saved)

@@ -80,7 +80,7 @@ class Run:
         for batches in self.ranks.show_progress(loader.by_step(), title, loader.steps, loader.step):
             if self.cfg.train.workers and not self.has_started_workers:
                 self.ranks.barrier()  # they may take longer on another rank
-                self.meter.lap("start")
+                self.meter.lap()  # drops the time in which they start
                 self.has_started_workers = True
             self.meter.lap("seconds", "waiting")
             yield batches

@@ -14,9 +14,10 @@ import ctypes
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 from bload.errors import InputError
 
@@ -47,11 +48,8 @@ class StopRequest:
 
     @contextmanager
     def record_signals(self) -> Iterator[None]:
-        """Record signals in the body, except ignored ones, such as HUP under nohup."""
-        old_handlers = {signal_number: signal.getsignal(signal_number) for signal_number in SIGNALS}
-        for signal_number, handler in old_handlers.items():
-            if handler is not signal.SIG_IGN:
-                signal.signal(signal_number, self._handle)
+        """Record signals in the body."""
+        old_handlers = handle_signals(self._handle)
         try:
             yield
         finally:
@@ -64,15 +62,22 @@ class StopRequest:
         self.signal_number = signal_number
 
 
+def handle_signals(handler: Callable[[int, FrameType | None], None]) -> dict[int, Any]:
+    """Handle signals, except ignored ones, such as HUP under nohup; return the old handlers."""
+    old_handlers = {number: signal.getsignal(number) for number in SIGNALS}
+    old_handlers = {n: old for n, old in old_handlers.items() if old is not signal.SIG_IGN}
+    for number in old_handlers:
+        signal.signal(number, handler)
+    return old_handlers
+
+
 def end_on_signals() -> None:
     """End this process on a signal before its run has begun, with the status that a run ends with.
 
     A rank of several ends at once instead, as it may be waiting for the others.
     """
     if "RANK" not in os.environ:
-        for signal_number in SIGNALS:
-            if signal.getsignal(signal_number) is not signal.SIG_IGN:
-                signal.signal(signal_number, _end)
+        handle_signals(_end)
 
 
 def _end(signal_number: int, frame: FrameType | None) -> None:

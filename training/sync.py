@@ -54,7 +54,7 @@ SYNCS: dict[str, Callable[[Tensor], Tensor] | None] = {
     "gossip": gossip,
     "none": None,
 }
-"""Name in `SYNC_NAMES` -> what all of two or more ranks make of their parameters, ``(P,)``."""
+"""Value of ``train.sync`` -> what all of two or more ranks make of their parameters, ``(P,)``."""
 
 
 def synchronise(sync: str, module: nn.Module, step: int, steps: int, every: int) -> None:

@@ -26,7 +26,7 @@ from bload.packing.pieces import whole_pieces
 from bload.packing.plan import Plan, plan_from_blocks
 from bload.show.randomness import partner_information, repeat_share
 from experiments.benchmarks import Row, Table
-from training.memory import peak_memory_mib, reset_peak_memory, taken_memory, trim_memory
+from training.memory import peak_memory_mib, reset_peak_memory
 
 CPU = torch.device("cpu")
 SEEDS = {10_000: 1_000, 200_000: 5, 2_000_000: 3, 10_000_000: 1}
@@ -57,9 +57,7 @@ def cases(quick: bool) -> Iterator[tuple[str, np.ndarray, int]]:
 
 def plan_here(packer: str, lengths: np.ndarray, t_max: int, seed: int) -> Planned:
     """Plan with one of bload's packers."""
-    trim_memory()
-    memory_before = taken_memory(CPU) / 2**20
-    reset_peak_memory(CPU)
+    memory_before = reset_peak_memory(CPU) / 2**20
     began = time.perf_counter()
     plan = make_plan(lengths, packer, t_max=t_max, seed=seed)
     return plan, time.perf_counter() - began, peak_memory_mib(CPU) - memory_before

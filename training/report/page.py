@@ -10,7 +10,6 @@ from typing import Any
 import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from bload import InputError
 from datasets.files import write_whole
 from training.folder import RunFolder, read_json, read_lines
 from training.printing import summary_rows
@@ -19,23 +18,11 @@ from training.report import charts
 from training.report.charts import Figure
 from training.report.frames import Album
 
-FORMATS = {"epoch": "{}", "loss": "{:.2f}", "seconds": "{:,.1f}", "waiting_seconds": "{:,.1f}"}
-FORMATS |= dict.fromkeys(("frames_per_second", "padding", "filler", "deleted"), "{:,.0f}")
-FORMATS |= {"peak_memory_mib": "{:,.0f}"}
-"""Figure of an epoch in the table -> its format."""
-
-
 Parts = list[str | Figure]
 
 
 def write_page(folder: RunFolder) -> None:
-    """Write the page of a run, finished or not.
-
-    Raises:
-        InputError: the folder is not that of a run.
-    """
-    if not folder.config.is_file():
-        raise InputError(f"{folder.path} is not the folder of a run; give one, such as runs/NAME")
+    """Write the page of a run that has ended."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -71,36 +58,27 @@ def write_or_warn(folder: RunFolder, ranks: Ranks, album: Album) -> None:
     except Exception:
         errors.append(traceback.format_exc())
     if errors:
-        print(*errors, f"warning: python -m training.report {folder.path} tries the page again")
+        print(*errors, f"warning: the page of {folder.path} is not complete")
 
 
 def make_sections(folder: RunFolder) -> dict[str, Parts]:
-    """Return the parts of each section by its title, of a run that may not have finished."""
-    lines = read_progress(folder)
-    result: Parts = ["The run has not finished, so its last weights are not evaluated yet."]
-    if folder.summary.exists():
-        summary = dict(summary_rows(read_json(folder.summary)))
-        result = [pairs("The last weights, and the cost of an epoch", summary)]
-    if folder.relations.exists():
-        rows = pd.read_csv(folder.relations)
-        rows = rows.query("kind == 'relation' and k == 20 and constraint == 'with'").dropna()
-        result.append(charts.relations(rows.assign(name=rows.name.str.replace("_", " "))))
-    picture: Parts = ["There is no picture; it is drawn when a run ends."]
+    """Return the parts of each section by its title."""
+    lines, summary = read_progress(folder), dict(summary_rows(read_json(folder.summary)))
+    rows = pd.read_csv(folder.relations)
+    rows = rows.query("kind == 'relation' and k == 20 and constraint == 'with'").dropna()
+    rows = rows.assign(name=rows.name.str.replace("_", " "))
+    picture: Parts = ["There is no picture."]
     if folder.picture.exists():
         data = b64encode(folder.picture.read_bytes()).decode()
         title = "Frames of an unseen video: the truth, the prediction, the best triplets"
         picture = [Figure(title, f'<img alt="" src="data:image/png;base64,{data}"/>')]
-    training: Parts = ["No step has been logged yet."]
-    if len(lines):
-        epochs, evaluations = (lines[lines.kind == kind] for kind in ("epoch", "eval"))
-        training = [charts.losses(lines)]
-        training += [charts.recall_by_step(evaluations)] if len(evaluations) > 1 else []
-        formatters = {name: form.format for name, form in FORMATS.items()}
-        training += [table("By epoch", epochs[[*FORMATS]], index=False, formatters=formatters)]
+    training, evaluations = [charts.losses(lines)], lines[lines.kind == "eval"]
+    training += [charts.recall_by_step(evaluations)] if len(evaluations) > 1 else []
+    cost = pairs("The last weights, and the cost of an epoch", summary)
     return {
-        "Results": result,
+        "Results": [cost, charts.relations(rows)],
         "An unseen video": picture,
-        "Losses and time": training,
+        "Losses": [*training],
         "Config": [pairs("Every key", folder.saved_config())],
         "Commit and machine": [pairs("Where it was trained", read_json(folder.made_on))],
     }
@@ -109,20 +87,13 @@ def make_sections(folder: RunFolder) -> dict[str, Parts]:
 def read_progress(folder: RunFolder) -> pd.DataFrame:
     """Return the lines of metrics.jsonl, with `at`, the step of the whole run."""
     lines = pd.DataFrame([line for _, line in read_lines(folder.metrics)])
-    if lines.empty:
-        return lines
     ends = lines[lines.kind == "epoch"].set_index("epoch").step.cumsum()
     return lines.assign(at=lines.step + (lines.epoch - 1).map(ends).fillna(0))
-
-
-def table(title: str, rows: pd.DataFrame, **options: Any) -> Figure:
-    """Return a table of a data frame; `options` as in `pandas.DataFrame.to_html`."""
-    with pd.option_context("display.max_colwidth", None):
-        return Figure(title, rows.to_html(border=0, justify="left", **options))
 
 
 def pairs(title: str, values: Mapping[str, Any]) -> Figure:
     """Return a table of keys and values, those of groups as ``group.key``."""
     rows = pd.json_normalize({**values}).T
     rows[0] = [value if isinstance(value, str) else json.dumps(value) for value in rows[0]]
-    return table(title, rows, header=False)
+    with pd.option_context("display.max_colwidth", None):
+        return Figure(title, rows.to_html(border=0, justify="left", header=False))
