@@ -63,7 +63,7 @@ def evaluate_all(cfg: EvalJob, ranks: Ranks) -> None:
         results[name] = figures
         relations += rows
         folder = path.parent / f"pictures_{path.stem}_{split.source.split}"
-        album.save(folder, cfg.iou)
+        album.save(folder)
         ranks.print(
             f"{path} on {split.source.root}, {split.source.split}: {figures['frames']:,.0f} "
             f"frames, {figures['frames_per_second']:,.0f} frames/s"

@@ -33,8 +33,8 @@ def train(cfg: TrainJob, ranks: "Ranks | None" = None) -> dict[str, Any]:
     Args:
         ranks: of a process that has joined them already.
     """
-    from training.open import open_run, prepare_run
     from training.ranks import join_ranks  # here, as --help needs no torch
+    from training.run import open_run, prepare_run
 
     ranks = ranks or join_ranks(cfg.train.device, cfg.train.timeout, cfg.train.deterministic)
     folder, summary = prepare_run(cfg, ranks)

@@ -19,8 +19,7 @@ from training.build import open_training
 from training.compose import compose_job
 from training.config import CONFIGS, TIMEOUT, TrainJob
 from training.data import open_data
-from training.memory import peak_memory_mib, reset_peak_memory
-from training.ranks import Ranks, join_ranks, leave_ranks
+from training.ranks import Ranks, join_ranks, leave_ranks, peak_memory_mib, reset_peak_memory
 from training.step import Position, train_step
 
 ALONE = Ranks(0, 1, torch.device("cpu"))

@@ -15,7 +15,7 @@ from tabulate import tabulate
 from bload.errors import InputError
 from datasets.files import exit_on_input_error, write_whole
 from training.folder import environment
-from training.report.charts import STYLE, WIDTH
+from training.report.page import STYLE, WIDTH
 
 ROOT = Path(__file__).parents[1]
 RESULTS, DOCS, README = ROOT / "results", ROOT / "docs", ROOT / "README.md"

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from bload import Batch, BlockLoader
+from bload import Batch, BlockLoader, BlockSampler
 from datasets.action_genome import VideoSource
 from datasets.annotations.targets import FrameTargets
 from datasets.augmentation import Augmentation
@@ -27,7 +27,12 @@ from training.ablations import Ablation
 from training.config import TrainConfig, TrainJob
 from training.data import Data
 from training.optimiser import Optimiser, build_optimiser, rate_factor
-from training.ranks import Ranks
+from training.ranks import Ranks, autocast, free_memory
+from training.sync import mean_weights, synchronise
+
+MEMORY_SHARES = {"cuda": 0.8, "cpu": 0.45}
+"""Share of the free memory to plan for. The rest is for temporaries and losses, and on CPUs also
+for freed tensors that the C library keeps: up to three quarters of what is in use."""
 
 
 @dataclass(frozen=True)
@@ -117,8 +122,6 @@ class Training:
     def synchronise(self) -> None:
         """Let ranks with weights of their own agree after a step, and update the average."""
         if self.has_own_weights:
-            from training.sync import synchronise  # rarely needed
-
             step, steps, cfg = self.loader.step, self.loader.account.steps, self.cfg
             synchronise(cfg.sync, self.model, step, steps, cfg.sync_every)
         if self.average:
@@ -128,8 +131,6 @@ class Training:
         """Give all weights their mean over ranks within this context; all ranks enter it."""
         if not self.has_own_weights:
             return nullcontext()
-        from training.sync import mean_weights
-
         return mean_weights([module for module in (self.model, self.average) if module])
 
     def accumulating(self) -> AbstractContextManager[None]:
@@ -150,6 +151,28 @@ def choose_kernels(amp: str, deterministic: bool, one_shape: bool) -> None:
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
 
 
+def choose_recomputed(cfg: TrainJob, ranks: Ranks, sampler: BlockSampler) -> float:
+    """Choose the least share of pictures to recompute so that a step fits on every rank.
+
+    It is for ``model.recompute=auto``, and prints the memory that a step takes.
+    """
+    from models.cost import GIB, measure_cost  # rarely needed
+
+    height, width = cfg.dataset.frame_size
+    shape_BT = sampler.epochs.blocks_per_batch, sampler.plan.t_max
+    precision = autocast(cfg.train.amp, ranks.device)
+    cost = measure_cost(cfg.model, (height, width), shape_BT, precision, ranks.device)
+    free = MEMORY_SHARES[ranks.device.type] * free_memory(ranks.device)
+    share: float = max(ranks.gather(cost.least_share(free)))
+    whole, least, chosen = (cost.step_bytes(part) / GIB for part in (0, 1, share))
+    ranks.print(
+        f"a step of {cost.frames} frames takes about {whole:.1f} GiB, or {least:.1f} with "
+        f"activations recomputed; {free / GIB:.1f} GiB are there: recomputing {share:.0%} of the "
+        f"pictures, which takes {chosen:.1f} GiB (model.recompute=auto)"
+    )
+    return share
+
+
 def open_training(
     cfg: TrainJob, ranks: Ranks, data: Data, saved: Mapping[str, Any] = {}
 ) -> Training:
@@ -162,8 +185,6 @@ def open_training(
     if cfg.model.recompute == "auto":
         recomputed = saved.get("recomputed")
         if recomputed is None:
-            from training.memory import choose_recomputed  # rarely needed
-
             recomputed = choose_recomputed(cfg, ranks, sampler)
     torch.manual_seed(cfg.train.seed)
     with ranks.agree_on_errors():

@@ -101,8 +101,6 @@ def restore(
         blocks_per_step = saved["loader"]["plan"]["blocks per step"]
         progress.step_size_changes += blocks_per_step != loader.sampler.epochs.blocks_per_step
     place = f"{path}: epoch {loader.sampler.epoch + 1}, step {loader.step}"
-    if loader.sampler.epoch >= training.cfg.epochs:
-        place = f"{path}: every epoch is trained, only the evaluation is left"
     if len(places := set(ranks.gather(place))) > 1:
         raise AgreedError(f"ranks would go on from different places: {'; '.join(sorted(places))}")
     return progress, f"going on from {place}"

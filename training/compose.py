@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -33,10 +34,6 @@ class TrainFiles(TrainJob):
 
     quick: dict[str, Any] = field(default_factory=dict)  # changes of the job that size=quick makes
     rates: dict[str, float] = field(default_factory=dict)  # train.lr by loader, for ${rate:}
-
-    def job(self) -> TrainJob:
-        """Return the job alone; Hydra has made the changes."""
-        return TrainJob(**{key.name: getattr(self, key.name) for key in fields(TrainJob)})
 
 
 def find_rate(*, _root_: Any) -> float:
@@ -69,10 +66,9 @@ def format_meanings(*, _root_: Any) -> str:
     return "\n".join(lines).replace("$", "$$")  # Hydra fills in a template
 
 
-def list_configs(group: str) -> str:
-    """List the config files of a group, for ``--help``."""
-    names = (path.stem for path in (CONFIGS / group).glob("[!_]*.yaml"))
-    return ", ".join(sorted(names))
+def config_files(group: str) -> list[Path]:
+    """Return the files of a group in configs/ that can be chosen."""
+    return sorted((CONFIGS / group).glob("[!_]*.yaml"))
 
 
 def register() -> None:
@@ -81,12 +77,16 @@ def register() -> None:
     That is a config for each packer, and for a data set added to its dict from outside; and the
     short form of each experiment, which its file has under `quick`.
     """
-    OmegaConf.register_new_resolver("meanings", format_meanings, replace=True)
-    OmegaConf.register_new_resolver("configs", list_configs, replace=True)
-    OmegaConf.register_new_resolver("rate", find_rate, replace=True)
-    OmegaConf.register_new_resolver("twice", lambda rate: 2 * rate, replace=True)
-    OmegaConf.register_new_resolver("per_rank", slots_per_rank, replace=True)
-    OmegaConf.register_new_resolver("packers", lambda: ", ".join(PACKERS), replace=True)
+    resolvers: dict[str, Any] = {
+        "meanings": format_meanings,
+        "configs": lambda group: ", ".join(file.stem for file in config_files(group)),
+        "packers": lambda: ", ".join(PACKERS),
+        "rate": find_rate,
+        "twice": lambda rate: 2 * rate,
+        "per_rank": slots_per_rank,
+    }
+    for name, function in resolvers.items():
+        OmegaConf.register_new_resolver(name, function, replace=True)
     store = ConfigStore.instance()
     # Hydra copies this single object 85 times for --help, which takes 1.5 s.
     ConfigStore.__deepcopy__ = lambda self, _: self  # type: ignore[attr-defined]
@@ -110,7 +110,7 @@ def register() -> None:
 @cache
 def short_forms() -> dict[str, Any]:
     """Read what the short form of each experiment changes."""
-    files = (CONFIGS / "experiment").glob("[!_]*.yaml")
+    files = config_files("experiment")
     quick = {file.stem: yaml.safe_load(file.read_text()).get("quick", {}) for file in files}
     return {
         name: changes | {"experiment": changes.get("experiment", {}) | {"name": f"{name}_quick"}}
@@ -149,7 +149,9 @@ def to_job(config: Any) -> Any:
         while source and not isinstance(source, InputError):  # a resolver's is wrapped
             source = source.__context__
         raise AgreedError(str(source or error)) from error
-    return job.job() if isinstance(job, TrainFiles) else job
+    if isinstance(job, TrainFiles):  # Hydra has made their changes
+        return TrainJob(**{key.name: getattr(job, key.name) for key in fields(TrainJob)})
+    return job
 
 
 def check_keys(config: Any) -> None:

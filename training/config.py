@@ -33,16 +33,6 @@ MAX_COUNT = 10**9
 CONFIGS = Path(__file__).parents[1] / "configs"
 
 
-def worker_count(requested: int) -> int:
-    """Return the data workers of a rank: as many as `requested`, or for -1 its share of cores."""
-    if requested >= 0:
-        return requested
-    on_linux = hasattr(os, "sched_getaffinity")  # as set by Slurm or a container
-    cores = len(os.sched_getaffinity(0)) if on_linux else os.cpu_count() or 1
-    share = cores // int(os.environ.get("LOCAL_WORLD_SIZE", 1))
-    return min(8, max(1, share))
-
-
 @dataclass
 class LoaderConfig(Checked):
     """Keys of every loader; `loader_schema` adds the options of its packer."""
@@ -114,7 +104,10 @@ class ProcessConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.workers = worker_count(self.workers)
+        if self.workers < 0:
+            on_linux = hasattr(os, "sched_getaffinity")  # as set by Slurm or a container
+            cores = len(os.sched_getaffinity(0)) if on_linux else os.cpu_count() or 1
+            self.workers = min(8, max(1, cores // int(os.environ.get("LOCAL_WORLD_SIZE", 1))))
 
 
 @dataclass
@@ -277,7 +270,7 @@ class TrainJob:
 class EvalJob(ProcessConfig):
     """Config of an evaluation: its checkpoints, its data, its outputs."""
 
-    checkpoint: str = key("a file, the folder of a run, or a folder of runs")
+    checkpoint: str = key("a file, the folder of a run, or a folder of runs", "")
     split: str | None = choice(SPLITS, "evaluated videos; null: final, or test without it", None)
     starts: str | None = choice(STARTS, "where states are cleared; null: as in training", None)
     root: str | None = key("data root; null: that of the training data", None)
@@ -288,3 +281,8 @@ class EvalJob(ProcessConfig):
     pictures: int = number(0, MAX_COUNT, "videos to draw, spread over the split", 0)
     predictions: str | None = key("Parquet file for the predictions of every frame", None)
     relations: str | None = key("csv file for the recall of every relation and group", None)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.checkpoint:
+            raise InputError("checkpoint is empty; give checkpoint=runs/NAME, a .pt file or runs")

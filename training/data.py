@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bload import BlockLoader
-from bload.packing.pieces import check_fit
 from datasets.action_genome import VideoSource
 from datasets.annotations.read import KNOBS_FILE
 from datasets.build import build_source, saved_config
@@ -59,11 +58,6 @@ def open_data(cfg: TrainJob, ranks: Ranks) -> Data:
         validation_split, final_split = cfg.dataset.splits
         validation = open_split(cfg.dataset, validation_split) if validation_split else None
         final = open_split(cfg.dataset, final_split)
-    with ranks.agree_on_errors():
-        options = cfg.loader.options
-        if (t_max := options["t_max"]) is not None:
-            name = source.videos.__getitem__
-            check_fit(source.lengths, t_max, options.get("long"), name, "loader.")
         loader = BlockLoader(
             source,
             cfg.loader.name,
@@ -79,7 +73,7 @@ def open_data(cfg: TrainJob, ranks: Ranks) -> Data:
             worker_init_fn=detach_worker,
             pin_memory=ranks.device.type == "cuda",
             names=source.videos,
-            **options,
+            **cfg.loader.options,
         )
     return Data(source, loader, validation, final)
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,9 +28,9 @@ from datasets.synthetic.yardsticks import Yardsticks
 from models.predict import predict
 from training.ablations import Ablation
 from training.build import Inputs
-from training.config import TIMEOUT, EvalJob
+from training.config import EvalJob, ProcessConfig
 from training.data import Split
-from training.ranks import Ranks, autocast, use_gpu
+from training.ranks import Ranks, autocast
 from training.stopping import detach_worker
 
 if TYPE_CHECKING:
@@ -76,9 +77,7 @@ def evaluate_checkpoint(
             yardsticks=split.yardsticks,
             has_gaps=config["model"]["time"] == "gap",
             batch_slots=cfg.batch_slots,
-            amp=cfg.amp,
-            workers=cfg.workers,
-            timeout=cfg.timeout,
+            process=cfg,
             ablation=Ablation(starts, seed=config["train"]["seed"]),
             records=[record, *records],
         )
@@ -115,9 +114,7 @@ def evaluate(
     yardsticks: Yardsticks | None = None,
     has_gaps: bool = False,
     batch_slots: int,
-    amp: str = "auto",
-    workers: int = 0,
-    timeout: float = TIMEOUT,
+    process: ProcessConfig = ProcessConfig(workers=0),  # noqa: B008
     ablation: Ablation = Ablation(),  # noqa: B008
     records: Sequence["Record"] = (),
 ) -> dict[str, float]:
@@ -135,15 +132,15 @@ def evaluate(
     started_at = time.perf_counter()
     meter = RecallMeter() if meter is None else meter
     inputs = Inputs(Letterbox(source), ranks.device, has_gaps)
-    precision = autocast(amp, ranks.device)
+    precision = autocast(process.amp, ranks.device)
     loader = BlockLoader(
         source,
         "bload_exact",
         batch_slots=max(batch_slots, natural_t_max(source.lengths, "bload_exact")),
         rank=ranks.rank,
         world_size=ranks.world_size,
-        num_workers=workers,
-        timeout=timeout if workers else 0,
+        num_workers=process.workers,
+        timeout=process.timeout if process.workers else 0,
         worker_init_fn=detach_worker,
         pin_memory=ranks.device.type == "cuda",
     )
@@ -160,7 +157,8 @@ def evaluate(
             record(targets, predictions)
 
     pending: Future[None] | None = None
-    with ThreadPoolExecutor(1, initializer=use_gpu, initargs=(ranks.device,)) as executor:
+    use_gpu = partial(torch.cuda.set_device, ranks.device) if ranks.device.type == "cuda" else None
+    with ThreadPoolExecutor(1, initializer=use_gpu) as executor:
         for batch in ranks.show_progress(loader, "evaluate", loader.steps):
             batch = ablation(batch)
             frames, _ = inputs(batch)

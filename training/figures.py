@@ -2,6 +2,7 @@
 
 import hashlib
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,8 +17,7 @@ from bload import BlockLoader, Cost
 from training.build import Training
 from training.checkpoint import Progress
 from training.config import TrainJob
-from training.memory import peak_memory_mib
-from training.ranks import Ranks
+from training.ranks import Ranks, peak_memory_mib
 
 COUNTS = ("blocks", "steps", "padding", "filler", "deleted", "frames", "processed")
 
@@ -26,8 +26,8 @@ COUNTS = ("blocks", "steps", "padding", "filler", "deleted", "frames", "processe
 class Meter:
     """Sums over the steps of an epoch, of one rank."""
 
-    losses: dict[str, float] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
+    losses: Counter[str] = field(default_factory=Counter)
+    seconds: Counter[str] = field(default_factory=Counter)
     """Clock times: ``seconds``, the whole epoch; ``waiting`` for data."""
     last_lap_at: float = field(default_factory=lambda: time.perf_counter(), repr=False)
 
@@ -36,25 +36,19 @@ class Meter:
         """Return a meter with this rank's part of the `sums` of any number of ranks."""
         meter = cls()
         for sums in saved[ranks.rank :: ranks.world_size]:
-            meter.add(losses=sums["losses"])
+            meter.losses.update(sums["losses"])
         if saved:
-            meter.add(seconds=saved[ranks.rank % len(saved)]["seconds"])
+            meter.seconds.update(saved[ranks.rank % len(saved)]["seconds"])
         return meter
 
     def sums(self) -> dict[str, dict[str, float]]:
         """Return the sums, for a checkpoint."""
         return {"losses": {**self.losses}, "seconds": {**self.seconds}}
 
-    def add(self, losses: Mapping[str, float] = {}, seconds: Mapping[str, float] = {}) -> None:
-        """Add values by name."""
-        for sums, values in ((self.losses, losses), (self.seconds, seconds)):
-            for name, value in values.items():
-                sums[name] = sums.get(name, 0.0) + value
-
     def lap(self, *names: str) -> None:
         """Add the time since the last lap to each of `names`; without names it is dropped."""
         lap_at = time.perf_counter()
-        self.add(seconds=dict.fromkeys(names, lap_at - self.last_lap_at))
+        self.seconds.update(dict.fromkeys(names, lap_at - self.last_lap_at))
         self.last_lap_at = lap_at
 
 
@@ -68,7 +62,7 @@ def epoch_figures(
         skips_padding: True if the model skips padding.
     """
     account = loader.account
-    times = tuple(meter.seconds.get(name, 0.0) for name in ("seconds", "waiting"))
+    times = meter.seconds["seconds"], meter.seconds["waiting"]
     seconds, waiting = max(ranks.gather(times))  # of the slowest rank
     cost = Cost(slot=0, frame=1) if skips_padding else Cost()
     return {
@@ -77,7 +71,6 @@ def epoch_figures(
         "seconds": seconds,
         "waiting_seconds": waiting,
         "frames_per_second": account.frames / seconds,
-        "processed_per_second": account.processed / seconds,
         "peak_memory_mib": max(ranks.gather(peak_memory_mib(ranks.device))),
         **{name: total / account.steps for name, total in sum_losses(meter.losses, ranks).items()},
     }
@@ -93,11 +86,10 @@ def sum_losses(parts: Mapping[str, float], ranks: Ranks) -> dict[str, float]:
 def summarise(epochs: list[dict[str, Any]]) -> dict[str, float]:
     """Summarise epochs: means of counts, medians of times, sums and peaks, and the last loss."""
     columns = {name: [epoch[name] for epoch in epochs] for name in epochs[0]}
-    rates = ("waiting_seconds", "frames_per_second", "processed_per_second")
     return {
         **{name: fmean(columns[name]) for name in (*COUNTS, "imbalance")},
         "epoch_seconds": median(columns["seconds"]),
-        **{name: median(columns[name]) for name in rates},
+        **{name: median(columns[name]) for name in ("waiting_seconds", "frames_per_second")},
         "train_seconds": sum(columns["seconds"]),
         "peak_memory_mib": max(columns["peak_memory_mib"]),
         "loss": columns["loss"][-1],

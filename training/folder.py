@@ -69,25 +69,6 @@ def run_name(cfg: TrainJob, world_size: int) -> str:
     return "-".join([*names, f"s{cfg.train.seed}", digest])
 
 
-def differences(saved: Row, cfg: TrainJob) -> dict[str, str]:
-    """Return the keys that decide what is trained and differ from a saved config, with both values.
-
-    A key that the saved config does not have, as it is newer, had its default. The data's root and
-    the slots of a rank may differ: the lengths and the blocks of a step are checked with the plan.
-    """
-    values, changed = asdict(cfg), {}
-    for group in fields(cfg):
-        for key in fields(getattr(cfg, group.name)):
-            name = f"{group.name}.{key.name}"
-            was = saved.get(group.name, {}).get(key.name, key.default)
-            decides = all(part.metadata.get("defining", True) for part in (group, key))
-            if name in ("dataset.root", "train.batch_slots") or not decides:
-                continue
-            if was != values[group.name][key.name]:
-                changed[name] = f"was {was} and is {values[group.name][key.name]}"
-    return changed
-
-
 @cache
 def environment() -> dict[str, Any]:
     """Return the machine, versions and the commit of this checkout, as of the first call."""
@@ -145,13 +126,24 @@ class RunFolder:
         return read_json(self.config) if self.config.exists() else {}
 
     def check_same_config(self, cfg: TrainJob) -> None:
-        """Raise `InputError` if something else was trained here, as a given run.name allows."""
-        saved = self.saved_config()
-        if saved and (changed := differences(saved, cfg)):
-            words = "; ".join(map(" ".join, changed.items()))
+        """Raise `InputError` if something else was trained here, as a given run.name allows.
+
+        A key that the saved config does not have, as it is newer, had its default. The data's root
+        and the slots of a rank may differ: lengths and blocks of a step are checked with the plan.
+        """
+        saved, changed = self.saved_config(), []
+        for group in fields(cfg):
+            values = asdict(getattr(cfg, group.name))
+            for key in fields(getattr(cfg, group.name)):
+                name, now = f"{group.name}.{key.name}", values[key.name]
+                was = saved.get(group.name, {}).get(key.name, key.default)
+                decides = all(part.metadata.get("defining", True) for part in (group, key))
+                if decides and was != now and name not in ("dataset.root", "train.batch_slots"):
+                    changed.append(f"{name} was {was} and is {now}")
+        if saved and changed:
             raise InputError(
-                f"{self.path} holds a run of another config: {words}; give another run.name, or "
-                "run.resume=never to train anew there"
+                f"{self.path} holds a run of another config: {'; '.join(changed)}; give another "
+                "run.name, or run.resume=never to train anew there"
             )
 
     def checkpoints(self, resume: str) -> list[Path]:

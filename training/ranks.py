@@ -1,12 +1,14 @@
 """The ranks of one job: this process's place among them, and what they exchange."""
 
 import atexit
+import ctypes
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -127,24 +129,14 @@ def _device(name: str, local_rank: int) -> torch.device:
     gpu_count = torch.cuda.device_count()
     if gpu_count == 1 and "CUDA_VISIBLE_DEVICES" in os.environ:  # the process sees only its own
         local_rank = 0
-    if gpu_count == 0:
-        raise InputError(
-            "device is cuda but torch sees no GPU; set train.device=cpu, in eval.py device=cpu"
-        )
     if local_rank >= gpu_count:
         raise InputError(
-            f"this machine has {gpu_count} GPUs but rank {local_rank} of this machine needs one of "
-            f"its own; start at most {gpu_count} processes, or set the device to cpu"
+            f"this machine has {gpu_count} GPUs but rank {local_rank} of it needs one of its own; "
+            "start fewer processes, or set train.device=cpu, in eval.py device=cpu"
         )
     device = torch.device("cuda", local_rank)
-    use_gpu(device)
+    torch.cuda.set_device(device)
     return device
-
-
-def use_gpu(device: torch.device) -> None:
-    """Make a GPU the current one of this thread; no effect for a CPU."""
-    if device.type == "cuda":
-        torch.cuda.set_device(device)
 
 
 def set_deterministic(enabled: bool) -> None:
@@ -161,3 +153,39 @@ def autocast(amp: str, device: torch.device) -> torch.autocast:
         amp == "auto" and device.type == "cuda" and torch.cuda.is_bf16_supported()
     )
     return torch.autocast(device.type, torch.bfloat16, enabled=enabled)
+
+
+def reset_peak_memory(device: torch.device) -> int:
+    """Reset the peak, since a process may train several runs; return the bytes held now."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        return torch.cuda.memory_allocated(device)
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)  # what the C library has freed
+        Path("/proc/self/clear_refs").write_text("5")
+    return _read_kib("/proc/self/status", "VmRSS") * 2**10
+
+
+def free_memory(device: torch.device) -> int:
+    """Return the bytes available: free on the GPU, or this rank's share of the machine's.
+
+    A container's own limit is ignored.
+    """
+    if device.type == "cuda":
+        torch.cuda.empty_cache()  # the allocator's cache counts as free
+        return torch.cuda.mem_get_info(device)[0]
+    ranks_here = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+    return _read_kib("/proc/meminfo", "MemAvailable") * 2**10 // ranks_here
+
+
+def peak_memory_mib(device: torch.device) -> float:
+    """Return the peak in MiB: allocated on the GPU, or resident on the CPU."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 2**20
+    return _read_kib("/proc/self/status", "VmHWM") / 2**10
+
+
+def _read_kib(path: str, name: str) -> int:
+    """Read a value from a file of Linux; 0 elsewhere."""
+    lines = Path(path).read_text().splitlines() if Path(path).exists() else []
+    return next((int(line.split()[1]) for line in lines if line.startswith(name)), 0)

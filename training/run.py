@@ -1,10 +1,12 @@
 """A run: what it trains, on what, where it writes, and how far it is.
 
-`training.open` opens one, new or resumed; train.py takes its steps.
+`prepare_run` and `open_run` open one, new or resumed; train.py takes its steps.
 """
 
 import time
+import traceback
 from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,15 +14,16 @@ from typing import Any
 from bload import Batch, BlockLoader
 from datasets.scoring.recall import RecallMeter
 from datasets.scoring.tables import relation_rows, write_relations
-from training.build import Training
-from training.checkpoint import Progress, save_checkpoint
-from training.config import TrainJob
-from training.data import Data, Split
+from models.config import NAMED_WEIGHTS
+from training.build import Training, open_training
+from training.checkpoint import Progress, open_checkpoint, restore, save_checkpoint
+from training.config import RESUMING, TrainJob
+from training.data import Data, Split, open_data
 from training.evaluation import evaluate
 from training.figures import Meter, epoch_figures, run_summary, sum_losses
-from training.folder import RunFolder
-from training.printing import epoch_line, summary_text
-from training.ranks import Ranks
+from training.folder import RunFolder, checkpoint_file, read_json, run_name
+from training.printing import epoch_line, opening_text, summary_text
+from training.ranks import Ranks, reset_peak_memory
 from training.report.frames import Album
 from training.step import Position, RowStates, open_row_states, pack_row_states, train_step
 from training.tracking import Tracker
@@ -41,7 +44,6 @@ class Run:
     """State of the network after the step before, see `train_step`."""
     meter: Meter = field(default_factory=Meter)
     saved_at: float = field(default_factory=lambda: time.monotonic())
-    has_started_workers: bool = False
 
     @property
     def loader(self) -> BlockLoader:
@@ -78,10 +80,6 @@ class Run:
         loader, title = self.loader, f"epoch {self.epoch + 1}/{self.epochs}"
         self.meter.lap()
         for batches in self.ranks.show_progress(loader.by_step(), title, loader.steps, loader.step):
-            if self.cfg.train.workers and not self.has_started_workers:
-                self.ranks.barrier()  # they may take longer on another rank
-                self.meter.lap()  # drops the time in which they start
-                self.has_started_workers = True
             self.meter.lap("seconds", "waiting")
             yield batches
             self.meter.lap("seconds")
@@ -90,7 +88,7 @@ class Run:
         """Take a step, and add its figures up; write them down every ``train.log_every`` steps."""
         step, position = self.loader.step, Position.after(self.loader)
         figures, self.row_states = train_step(self.training, batches, position, self.row_states)
-        self.meter.add(losses=figures.losses)
+        self.meter.losses.update(figures.losses)
         if step % self.cfg.train.log_every == 0:
             losses = sum_losses(figures.losses, self.ranks)
             row = {**losses, "norm": figures.norm, "lr": figures.lr}
@@ -163,9 +161,7 @@ class Run:
                 yardsticks=split.yardsticks,
                 has_gaps=self.cfg.model.time == "gap",
                 batch_slots=2 * train.batch_slots,  # no activations are kept
-                amp=train.amp,
-                workers=train.workers,
-                timeout=train.timeout,
+                process=train,
                 ablation=replace(self.training.ablation, padding="masked"),
                 **options,
             )
@@ -188,9 +184,7 @@ class Run:
         self.ranks.print(f"evaluating {len(source.lengths):,} videos of split {source.split}")
         album, meter = Album(source, 1), RecallMeter()
         recall = self.evaluate(self.data.final, meter=meter, records=[album.keep])
-        summary = run_summary(
-            self.cfg, self.folder.path, self.training, self.data.loader, self.progress
-        )
+        summary = run_summary(self.cfg, self.folder.path, self.training, self.loader, self.progress)
         summary |= {"split": source.split}
         summary |= {key if "/" in key else f"eval_{key}": value for key, value in recall.items()}
         if self.ranks.is_first:
@@ -202,3 +196,88 @@ class Run:
         self.ranks.print(summary_text(summary))
         self.ranks.barrier()
         return summary
+
+
+def prepare_run(cfg: TrainJob, ranks: Ranks) -> tuple[RunFolder, dict[str, Any] | None]:
+    """Return the folder of a run, and its summary if nothing is left to do.
+
+    Raises:
+        InputError: ``run.resume`` names no checkpoint, or something else was trained in the folder.
+    """
+    folder = RunFolder(Path(cfg.run.root, cfg.run.name or run_name(cfg, ranks.world_size)))
+    with ranks.agree_on_errors():
+        if cfg.run.resume in RESUMING:
+            folder.check_same_config(cfg)
+        elif cfg.run.resume != "never":
+            checkpoint_file(cfg.run.resume)
+    is_finished = folder.summary.exists() and folder.is_continued(cfg.run.resume)
+    if not any(ranks.gather(is_finished)):
+        return folder, None
+    summary = read_json(folder.summary) if folder.summary.exists() else {}
+    recall = f" with {100 * summary['with/recall@20']:.2f} % Recall@20" if summary else ""
+    ranks.print(f"{folder.path} had finished before{recall}; run.resume=never trains it again.")
+    return folder, summary
+
+
+@contextmanager
+def open_run(cfg: TrainJob, ranks: Ranks, folder: RunFolder) -> Iterator[Run]:
+    """Open a run, new or resumed; within the body its folder is locked for other processes.
+
+    The folder has a checkpoint once the body begins.
+    """
+    data = open_data(cfg, ranks)
+    with folder.lock(ranks), (folder.path / f"rank{ranks.rank}.log").open("a") as log:
+        try:
+            run, remarks = begin_or_resume(cfg, ranks, folder, data)
+            sampler = data.loader.sampler
+            ranks.print(opening_text(folder.path, cfg.loader.name, sampler, ranks, remarks))
+            with closing(run.tracker):
+                reset_peak_memory(ranks.device)
+                with ranks.stop.record_signals():
+                    yield run
+        except Exception:
+            print(f"{time.asctime()} rank {ranks.rank}: failed", file=log)
+            traceback.print_exc(file=log)
+            raise
+
+
+def begin_or_resume(
+    cfg: TrainJob, ranks: Ranks, folder: RunFolder, data: Data
+) -> tuple[Run, list[str]]:
+    """Build a run, restored from its checkpoint if there is one; return it and remarks on it."""
+    loader = data.loader
+    with ranks.agree_on_errors():
+        path, saved, remarks = open_checkpoint(folder.checkpoints(cfg.run.resume))
+    training = open_training(cfg, ranks, data, saved or {})
+    if saved is None or path is None:
+        progress = Progress()
+        if cfg.model.weights:
+            from models.weights import load_weights
+
+            with ranks.agree_on_errors():
+                remarks.append(load_weights(training.model, cfg.model.weights))
+        elif cfg.model.backbone in NAMED_WEIGHTS:  # frozen norms, and rates that only fine-tune
+            remarks.append(
+                f"warning: {cfg.model.backbone} starts from noise (model.weights is null): expect "
+                "it to learn little; give model.weights=detr, resnet50 or resnet18"
+            )
+    else:
+        progress, place = restore(saved, path, training, loader)
+        remarks.append(place)
+    # A run that begins from another run's checkpoint is new too.
+    is_new = path not in (folder.last, folder.previous)
+    if is_new:
+        progress.best = None
+    if ranks.is_first:
+        if is_new:
+            folder.clear()
+        folder.begin(cfg, ranks)
+        folder.rewind_metrics(loader.sampler.epoch + 1, loader.step, progress.evaluated_epochs)
+        if path == folder.previous:
+            folder.previous.replace(folder.last)  # else saving would move the damaged one over it
+    ranks.barrier()
+    tracker = Tracker(folder, cfg, progress, is_new=is_new, active=ranks.is_first)
+    run = Run(cfg, ranks, folder, data, training, progress, tracker)
+    if is_new:
+        run.save()
+    return run, remarks

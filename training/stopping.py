@@ -64,11 +64,8 @@ class StopRequest:
 
 def handle_signals(handler: Callable[[int, FrameType | None], None]) -> dict[int, Any]:
     """Handle signals, except ignored ones, such as HUP under nohup; return the old handlers."""
-    old_handlers = {number: signal.getsignal(number) for number in SIGNALS}
-    old_handlers = {n: old for n, old in old_handlers.items() if old is not signal.SIG_IGN}
-    for number in old_handlers:
-        signal.signal(number, handler)
-    return old_handlers
+    heard = [int(number) for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    return {number: signal.signal(number, handler) for number in heard}
 
 
 def end_on_signals() -> None:

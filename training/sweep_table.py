@@ -60,18 +60,14 @@ def tabulate_jobs(jobs: Sequence["Job"]) -> list[dict[str, Any]]:
 def format_table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Format `tabulate_jobs` as Markdown, ``4,934 (paper 3,695*)``, with what the marks mean."""
     shown = {key: form for key, form in FIGURES.items() if key in rows[0]}
-    cells = [
-        [
-            row["run"],
-            *(
-                f"{row[key]:,.{digits}f}{f' (paper {known})' if known else ''}"
-                for key, (_, digits, _) in shown.items()
-                for known in [row.get(f"paper_{key}")]
-            ),
-            row["runs"],
-        ]
-        for row in rows
-    ]
+    cells = []
+    for row in rows:
+        known = {key: row.get(f"paper_{key}") for key in shown}
+        texts = (
+            f"{row[key]:,.{digits}f}" + (f" (paper {known[key]})" if known[key] else "")
+            for key, (_, digits, _) in shown.items()
+        )
+        cells.append([row["run"], *texts, row["runs"]])
     heads = ["", *(heading for heading, *_ in shown.values()), "runs"]
     sides = ["left", *["right"] * (len(heads) - 1)]
     text = tabulate(cells, heads, "pipe", disable_numparse=True, colalign=sides)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from datasets.files import write_whole
 from training.checkpoint import Progress
@@ -15,7 +15,7 @@ from training.folder import RunFolder
 
 
 class Tracker:
-    """Writes the figures of a run on the first rank; a context, closed at the end of the body.
+    """Writes the figures of a run on the first rank.
 
     Args:
         progress: of the run; lines have its `step_size_changes` unless there are none.
@@ -29,8 +29,8 @@ class Tracker:
         self.file = folder.metrics.open("a") if active else None
         self.steps = sum(epoch["steps"] for epoch in progress.epochs)
         self.finished_epochs = len(progress.epochs)
-        changes = {"step_size_changes": progress.step_size_changes}
-        self.changes = changes if progress.step_size_changes else {}
+        count = progress.step_size_changes
+        self.changes = {"step_size_changes": count} if count else {}
         self.wandb: Any = None
         mode = cfg.wandb.mode or os.environ.get("WANDB_MODE", "offline")
         if active and mode != "disabled":
@@ -55,10 +55,7 @@ class Tracker:
         )
         write_whole(saved_id, self.wandb.id)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         if self.file is not None:
             self.file.close()
         if self.wandb is not None:

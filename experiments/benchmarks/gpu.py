@@ -23,9 +23,9 @@ from bload import InputError
 from experiments.benchmarks import FEW_VIDEOS, Row, Table, make_job
 from experiments.interleaved import Contender
 from models.cost import measure_cost
+from training.build import MEMORY_SHARES
 from training.config import TrainJob
-from training.memory import MEMORY_SHARES, free_memory, peak_memory_mib
-from training.ranks import Ranks, autocast
+from training.ranks import Ranks, autocast, free_memory, peak_memory_mib
 
 LOADERS = ("naive", "mix", "sampling", "bucket", "ragged", "bload", "bload_exact")
 TERAFLOPS = {

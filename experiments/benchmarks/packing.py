@@ -26,7 +26,7 @@ from bload.packing.pieces import whole_pieces
 from bload.packing.plan import Plan, plan_from_blocks
 from bload.show.randomness import partner_information, repeat_share
 from experiments.benchmarks import Row, Table
-from training.memory import peak_memory_mib, reset_peak_memory
+from training.ranks import peak_memory_mib, reset_peak_memory
 
 CPU = torch.device("cpu")
 SEEDS = {10_000: 1_000, 200_000: 5, 2_000_000: 3, 10_000_000: 1}

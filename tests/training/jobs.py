@@ -19,8 +19,8 @@ from training.build import open_training
 from training.compose import compose_job
 from training.config import TrainJob
 from training.data import open_data
-from training.open import open_run, prepare_run
 from training.ranks import Ranks
+from training.run import open_run, prepare_run
 from training.step import Position, StepFigures, train_step
 
 REPOSITORY = Path(__file__).parents[2]

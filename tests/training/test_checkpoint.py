@@ -1,28 +1,13 @@
 """A checkpoint is whole or not there, and reading one runs nothing."""
 
-import os
-from dataclasses import asdict
-
 import pytest
 import torch
 
 from bload.errors import InputError
-from datasets.files import write_whole
 from tests.training.jobs import assert_same_state
-from training.checkpoint import check_same_model, load_checkpoint
-from training.compose import compose_job
+from training.checkpoint import load_checkpoint
 
 STATE = {"model": {"weight": torch.arange(6.0)}, "config": {"model": {"width": 6}}}
-
-
-def test_a_file_and_its_folder_are_on_the_disk_once_it_is_written(tmp_path, monkeypatch):
-    def sync(file):
-        synced.append((os.fstat(file).st_ino, path.exists()))
-
-    path, synced = tmp_path / "file", []
-    monkeypatch.setattr(os, "fsync", sync)
-    write_whole(path, "text")
-    assert synced == [(path.stat().st_ino, False), (tmp_path.stat().st_ino, True)]
 
 
 def test_a_flipped_bit_is_noticed_or_changes_nothing_and_a_cut_is_noticed(tmp_path):
@@ -45,14 +30,3 @@ def test_a_flipped_bit_is_noticed_or_changes_nothing_and_a_cut_is_noticed(tmp_pa
         path.write_bytes(good[:size])
         with pytest.raises(InputError, match=r"last.pt cannot be read"):
             load_checkpoint(path)
-
-
-def test_another_model_is_named_by_what_differs():
-    cfg = compose_job("train", [])
-    saved = asdict(cfg)
-    saved["model"] |= {"weights": "somewhere", "recompute": "backbone"}
-    del saved["model"]["time"]
-    check_same_model(saved, cfg, "last.pt")  # how it began, what it keeps, a newer key's default
-    other = compose_job("train", ["model.width=32", "model.time=gap"])
-    with pytest.raises(InputError, match=r"model.time was none and is gap; model.width was 64 and"):
-        check_same_model(saved, other, "last.pt")

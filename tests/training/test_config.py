@@ -39,12 +39,6 @@ def test_the_file_of_a_loader_has_the_options_of_its_packer_at_their_defaults():
         assert compose_job("train", [f"loader={name}"]).loader.name == name
 
 
-def test_an_evaluation_lacks_its_checkpoint_alone():
-    compose_job("eval", ["checkpoint=somewhere"])
-    with pytest.raises(InputError, match="checkpoint=runs/NAME"):
-        compose_job("eval", [])
-
-
 def test_a_value_or_key_that_no_config_takes_is_refused_in_a_sentence():
     for line, words in (
         ("train.epochs=0", "train.epochs is 0; give 1 to"),

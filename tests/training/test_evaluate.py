@@ -92,10 +92,10 @@ def first_video(source):
     return one
 
 
-def figures(ranks, config, batch_slots=64, workers=0, only_first=False):
+def figures(ranks, config, batch_slots=64, only_first=False):
     seer, source = seer_and_source(config)
     source = first_video(source) if only_first else source
-    return recall(seer, source, ranks, batch_slots=batch_slots, workers=workers)
+    return recall(seer, source, ranks, batch_slots=batch_slots)
 
 
 @pytest.fixture(scope="module")
@@ -125,5 +125,5 @@ def test_packed_videos_have_the_recall_of_videos_alone(config, packed):
 @pytest.mark.dist
 @pytest.mark.parametrize("only_first", [False, True], ids=["all-videos", "a-rank-without-frames"])
 def test_two_ranks_give_the_figures_of_one_on_each_rank(config, two_ranks, only_first):
-    one = figures(one_rank(), config(), 64, 0, only_first)
-    assert two_ranks.run(figures, config(), 64, 0, only_first) == [one, one]
+    one = figures(one_rank(), config(), 64, only_first)
+    assert two_ranks.run(figures, config(), 64, only_first) == [one, one]

@@ -4,13 +4,14 @@ import json
 import sys
 
 import pytest
+import torch
 
 from datasets.annotations.read import read_annotations
 from datasets.scoring.__main__ import main
 from datasets.scoring.predictions_file import read_metadata, read_predictions
 from datasets.scoring.ranking import KS
 from tests.installation import run
-from tests.training.jobs import REPOSITORY, evaluate, one_rank
+from tests.training.jobs import REPOSITORY, checkpoint, evaluate, one_rank
 from tests.training.test_evaluate import NOT_EQUAL, recall, seer_and_source
 from training.evaluation import predictions_in
 
@@ -77,3 +78,12 @@ def test_the_command_writes_every_frame_once_and_says_what_made_it(finished, dat
         if name not in (*NOT_EQUAL, "epoch") and not name.endswith(of_the_world)
     }
     assert len(relations.read_text().splitlines()) == 1 + 3 * len(KS) * (26 + 3)
+
+
+def test_states_are_cleared_as_in_training_unless_asked(finished, tmp_path):
+    state, path = checkpoint(finished), tmp_path / "p.parquet"
+    state["config"]["train"]["starts"] = "ignored"
+    torch.save(state, tmp_path / "ignoring.pt")
+    for more, used in (((), "ignored"), (("starts=wrong",), "wrong")):
+        evaluate(f"checkpoint={tmp_path}/ignoring.pt", f"predictions={path}", *more)
+        assert read_metadata(path)["starts"] == used

@@ -6,7 +6,7 @@ import pytest
 
 from models.cost import NetworkCost
 from tests.training.jobs import one_rank
-from training import memory
+from training import build
 from training.ranks import Ranks
 
 MIB = 2**20
@@ -14,7 +14,7 @@ MIB = 2**20
 
 def decide(cfg, frames):
     epochs, plan = SimpleNamespace(blocks_per_batch=frames // 4), SimpleNamespace(t_max=4)
-    return memory.choose_recomputed(cfg, one_rank(), SimpleNamespace(epochs=epochs, plan=plan))
+    return build.choose_recomputed(cfg, one_rank(), SimpleNamespace(epochs=epochs, plan=plan))
 
 
 @pytest.fixture
@@ -29,8 +29,8 @@ def job(config, monkeypatch):
         return NetworkCost(0, 0, frames, frames * MIB, frames * MIB)
 
     monkeypatch.setattr("models.cost.measure_cost", measure)
-    monkeypatch.setattr(memory, "free_memory", lambda _: 100 * MIB)
-    monkeypatch.setattr(memory, "MEMORY_SHARES", {"cpu": 0.8})
+    monkeypatch.setattr(build, "free_memory", lambda _: 100 * MIB)
+    monkeypatch.setattr(build, "MEMORY_SHARES", {"cpu": 0.8})
     return job
 
 

@@ -21,7 +21,6 @@ from tests.training.jobs import (
     only_run,
     overrides,
 )
-from training.stopping import SIGNALS, StopRequest
 
 OFTEN = ("train.eval_every=1", "train.log_every=1", "train.workers=1", "train.epochs=3")
 USR1 = "SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1"
@@ -110,21 +109,6 @@ def test_no_process_outlives_its_torchrun(command_line, tmp_path):
     wait_for_steps(tmp_path / "runs", 2)
     process.kill()
     wait_for(lambda: not marked(mark))
-
-
-def test_a_signal_is_noted_within_the_body_and_others_are_put_back():
-    stop, before = StopRequest(), signal.getsignal(signal.SIGTERM)
-    ignored = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        with stop.record_signals():
-            signal.raise_signal(signal.SIGHUP)
-            assert stop.signal_number == 0
-            for number in {*SIGNALS} - {signal.SIGHUP}:
-                signal.raise_signal(number)
-                assert stop.signal_number == number
-    finally:
-        signal.signal(signal.SIGHUP, ignored)
-    assert signal.getsignal(signal.SIGTERM) == before
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """wandb gets a copy of the figures, and is never in the way."""
 
+from contextlib import closing
 from unittest.mock import Mock
 
 import pytest
@@ -36,7 +37,9 @@ def test_a_call_of_wandb_that_fails_is_a_warning(
     monkeypatch.setattr(where, name, Mock(side_effect=wandb.errors.CommError("no server")))
     Image.new("RGB", (9, 9)).save(tmp_path / "prediction.png")
     job = config("wandb.mode=online")
-    with Tracker(RunFolder(tmp_path), job, Progress(), is_new=True, active=True) as tracker:
+    with closing(
+        Tracker(RunFolder(tmp_path), job, Progress(), is_new=True, active=True)
+    ) as tracker:
         tracker.log("step", 1, 1, {"loss": 0.5})
         tracker.show(tmp_path / "prediction.png")
     assert capsys.readouterr().out.count("warning: wandb: no server") == 1

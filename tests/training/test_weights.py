@@ -5,7 +5,7 @@ import torch
 import torchvision
 
 import train
-from tests.training.jobs import checkpoint, one_rank, only_run, open_and_leave, train_until
+from tests.training.jobs import checkpoint, one_rank, only_run, train_until
 from training.checkpoint import load_model
 
 SMALL = (
@@ -47,12 +47,6 @@ def test_a_run_starts_from_the_file_and_goes_on_and_is_evaluated_without_it(
     assert "weights of" not in said
     model, _ = load_model(folder / "last.pt", torch.device("cpu"))
     torch.testing.assert_close(model.backbone.conv1.weight.detach(), resnet["conv1.weight"])
-
-
-def test_a_resnet_from_noise_warns_once(config, capsys):
-    open_and_leave(config(*SMALL))
-    said = capsys.readouterr().out
-    assert said.count("warning: resnet18 starts from noise") == 1
 
 
 def test_with_weights_the_first_stage_stays_and_the_rest_is_trained(config, tmp_path, resnet):

@@ -1,9 +1,8 @@
 """Pictures of predictions: frames of a video side by side, a column each.
 
-A column shows the truth, the pairs of the best predicted triplets, and a list. This has the best
-triplets with constraint, green with a tick if one finds a true triplet and red with a cross if not,
-and the true triplets that the first 20 miss. Triplets that score below a tenth of the first are
-left out.
+A column shows the truth, the pairs of the best predicted triplets, and a list of these triplets
+with constraint, green with a tick if one finds a true triplet and red with a cross if not. Triplets
+that score below a tenth of the first are left out.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +16,7 @@ from datasets.action_genome import VideoSource
 from datasets.annotations.targets import FrameTargets
 from datasets.annotations.vocabulary import OBJECTS, RELATIONS, SPATIAL
 from datasets.scoring.prediction import FramePrediction
-from datasets.scoring.ranking import top_triplets, triplet_ranks
+from datasets.scoring.ranking import top_triplets
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,9 +25,7 @@ STILLS = 3
 """Frames of a video in its picture."""
 MOST_TRIPLETS, LEAST_SHARE = 8, 0.1
 """Most predicted triplets in a list, and the least of their scores as a share of the best one's."""
-K = 20
-"""A true triplet is missed if it is not found within the first K."""
-LINES, LINE, HEAD, COLUMN = 22, 0.2, 0.3, 4.3
+LINES, LINE, HEAD, COLUMN = 9, 0.2, 0.3, 4.3
 """Lines of a list; inches of a line, of a caption, and of a column's width."""
 INK, PERSON, OBJECT, GREEN, RED = "#202020", "#1565c0", "#b35900", "#0a7d32", "#c62828"
 Box = tuple[str, str, np.ndarray]
@@ -61,13 +58,13 @@ class Album:
             if target.name in self.names:
                 self.frame_predictions[target.name] = prediction
 
-    def save(self, folder: Path, convention: str = "inclusive") -> None:
+    def save(self, folder: Path) -> None:
         """Write ``folder/VIDEO.png`` for each video that this rank has seen."""
-        for video, picture in self.draw(convention):
+        for video, picture in self.draw():
             folder.mkdir(parents=True, exist_ok=True)
             picture.save(folder / f"{video}.png")
 
-    def draw(self, convention: str = "inclusive") -> Iterator[tuple[str, Image.Image]]:
+    def draw(self) -> Iterator[tuple[str, Image.Image]]:
         """Yield name and picture of each video that this rank has seen."""
         for video, targets in self.video_targets.items():
             if all(target.name in self.frame_predictions for target in targets):
@@ -75,10 +72,10 @@ class Album:
                 images = (Image.fromarray(pixels_HWC.numpy()) for pixels_HWC in pixels)
                 predictions = [self.frame_predictions[target.name] for target in targets]
                 frames = zip(images, targets, predictions, strict=True)
-                yield video, draw_strip([*frames], convention)
+                yield video, draw_strip([*frames])
 
 
-def draw_strip(frames: Sequence[Frame], convention: str = "inclusive") -> Image.Image:
+def draw_strip(frames: Sequence[Frame]) -> Image.Image:
     """Draw frames of a video, given in native pixels, side by side."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # once training has ended
     from matplotlib.figure import Figure
@@ -88,7 +85,7 @@ def draw_strip(frames: Sequence[Frame], convention: str = "inclusive") -> Image.
     figure = Figure((width, sum(heights)), dpi=100)
     axes = figure.subplots(3, len(frames), squeeze=False, height_ratios=heights)
     for column, frame in zip(axes.T, frames, strict=True):
-        draw_frame(column, *frame, convention)
+        draw_frame(column, *frame)
     margin = 0.1 / width
     figure.subplots_adjust(margin, 0, 1 - margin, 1 - HEAD / sum(heights), 0.02, 0.08)
     canvas = FigureCanvasAgg(figure)
@@ -97,14 +94,10 @@ def draw_strip(frames: Sequence[Frame], convention: str = "inclusive") -> Image.
 
 
 def draw_frame(
-    axes: Sequence["Axes"],
-    image: Image.Image,
-    target: FrameTargets,
-    prediction: FramePrediction,
-    convention: str,
+    axes: Sequence["Axes"], image: Image.Image, target: FrameTargets, prediction: FramePrediction
 ) -> None:
     """Draw the truth, the prediction and the list of triplets, one below another."""
-    triplets = top_triplets(prediction, target, "with", MOST_TRIPLETS, convention)
+    triplets = top_triplets(prediction, target, "with", MOST_TRIPLETS)
     score_K = triplets[2]
     is_listed_K = (score_K > 0) & (score_K >= LEAST_SHARE * score_K.max(initial=0))
     pair_K, relation_K, score_K, hit_K = (column_K[is_listed_K] for column_K in triplets)
@@ -120,10 +113,6 @@ def draw_frame(
         words = describe_triplet(relation, prediction.object_classes_P[pair])
         mark, colour = ("✓", GREEN) if hit else ("✗", RED)
         lines.append((f"{mark} {numbers[int(pair)]}  {words}  {score:.2f}", colour))
-    found_G = triplet_ranks([prediction], [target], convention)[0] < K
-    lines.append((f"Found within {K}: {found_G.sum()} of {len(found_G)} true triplets", INK))
-    for row, relation in target.relations_G2[~found_G]:
-        lines.append((f"missed: {describe_triplet(relation, target.object_classes_M[row])}", RED))
     axes[2].axis("off")
     for row, (text, colour) in enumerate(lines[:LINES]):
         place = (0.02, 1 - (row + 0.5) / LINES)
