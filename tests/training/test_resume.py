@@ -36,7 +36,7 @@ OFTEN = ("train.eval_every=1", "train.checkpoint_minutes=2", "train.log_every=1"
 @pytest.fixture(autouse=True)
 def minutes(monkeypatch):
     """A clock that is a minute later each time it is read: a checkpoint every other step."""
-    clock = SimpleNamespace(monotonic=count(0, 60).__next__)
+    clock = SimpleNamespace(monotonic=count(0, 60).__next__, asctime=str)
     monkeypatch.setattr(runs, "time", clock)
 
 
