@@ -1,10 +1,9 @@
-"""Plan epochs of blocks from lengths: a table of loaders, pictures of blocks.
+"""Plan epochs of blocks from lengths: a table of loaders.
 
 examples:
   bload table                          Action Genome's lengths, no data set needed
   bload table lengths.csv --ranks 8    your own lengths
   bload table lengths.csv --t-max 256,512 --long split --json
-  bload draw lengths.csv --out blocks.png
 
 A loader is a packer with its options: "bload draw=length" in a table is
 BlockLoader(source, packer="bload", draw="length") in Python, and
@@ -21,9 +20,7 @@ import numpy as np
 from bload import __version__
 from bload.errors import InputError, plural
 from bload.lengths import action_genome_lengths, read_lengths
-from bload.packing.packers import PACKERS, make_plan
 from bload.packing.pieces import check_fit
-from bload.show.draw import draw_plans
 from bload.show.table import NOTES, RANDOMNESS_NOTES, format_table, table_rows
 
 
@@ -91,10 +88,6 @@ def _parser() -> argparse.ArgumentParser:
     table.add_argument("--json", action="store_true", help="one object with all figures")
     table.set_defaults(run=_table)
 
-    draw = commands.add_parser("draw", parents=[lengths], help="draw blocks as a picture")
-    draw.add_argument("--out", default="blocks.png", help=".png or .svg (default: blocks.png)")
-    draw.add_argument("--rows", type=_positive, default=12, help="blocks shown per loader")
-    draw.set_defaults(run=_draw)
     return parser
 
 
@@ -136,11 +129,6 @@ def _table(args: argparse.Namespace, lengths: np.ndarray, names: list[str] | Non
     size = f"{args.batch_slots:,} slots" if args.batch_slots else "one block"
     print(f"{NOTES}{RANDOMNESS_NOTES if args.randomness else ''}")
     print(f"steps and ratios: for {plural(args.ranks, 'rank')}, each taking {size} per step")
-
-
-def _draw(args: argparse.Namespace, lengths: np.ndarray, names: list[str] | None) -> None:
-    plans = {name: make_plan(lengths, name, seed=args.seed) for name in PACKERS}
-    print(f"written to {draw_plans(plans, args.out, args.rows)}")
 
 
 if __name__ == "__main__":

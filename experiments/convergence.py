@@ -21,10 +21,9 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from bload import InputError
 from bload.packing.packers import PACKERS
-from bload.show.draw import colour_of, label_of
 from experiments.intervals import ratio, signed, student
 from experiments.runs import name_splits, read_curves, read_runs
-from experiments.study import markdown, name_missing, report_runs
+from experiments.study import look_of, markdown, name_missing, report_runs
 
 LOADER, SEED = "loader.name", "train.seed"
 SHARE = 0.9
@@ -109,9 +108,9 @@ def draw(folder: Path, figure: Figure) -> None:
     for loader in by_seed(curves, final_recall).dropna(axis=1, how="all"):
         by_epoch = curves[curves[LOADER] == loader].groupby("epoch")
         x, y = by_epoch.processed.mean() / 1000, by_epoch.recall.agg(["mean", "min", "max"])
-        colour = colour_of(loader)
+        label, colour = look_of(loader)
         look = marks[loader] + ("--" if loader == "bload_exact" else "-")
-        axis.plot(x, y["mean"], look, markevery=0.04, c=colour, label=label_of(loader))
+        axis.plot(x, y["mean"], look, markevery=0.04, c=colour, label=label)
         axis.fill_between(x, y["min"], y["max"], color=colour, alpha=0.15, lw=0)
     axis.set_ylim(bottom=0)
     axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))

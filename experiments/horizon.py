@@ -18,13 +18,12 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from bload import InputError
-from bload.show.draw import INK, colour_of, label_of
 from datasets.synthetic.observers import EVERYTHING, MEMORYLESS, expected_recall
 from datasets.synthetic.script import write_scripts
 from datasets.synthetic.world import World
 from experiments.intervals import corrected, signed, student
 from experiments.runs import name_splits, read_runs
-from experiments.study import markdown, name_missing, report_runs
+from experiments.study import INK, look_of, markdown, name_missing, report_runs
 
 SEED, DWELL, CUES = "train.seed", "dataset.dwell", "dataset.cue_rate"
 FIRST, FIXED = "sampling, first clips", "sampling, fixed clips"
@@ -153,8 +152,8 @@ def draw(folder: Path, figure: Figure) -> None:
         axis.plot(recall, ls=dashes, color=INK, lw=1.3, label=name)
     for way in (way for way in WAYS if way in mean and way != "ragged"):  # as bload, see the table
         loader, comma, option = way.partition(",")
-        colour, label = colour_of(loader), label_of(loader) + comma + option
-        label += ", fresh clips" * (way == "sampling")
+        label, colour = look_of(loader)
+        label += comma + option + ", fresh clips" * (way == "sampling")
         look = {"ls": "--", "mfc": "white", "mew": 1.5} if option else {"ls": "-"}
         axis.plot([*mean[way]], marker="o", c=colour, label=label, **look)
 

@@ -12,10 +12,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from bload.show.draw import colour_of, label_of
-from experiments.paper_table import LOADER, compare, recall_table, split_ways
+from experiments.paper_table import compare, recall_table, split_ways
 from experiments.runs import read_curves, read_runs
-from experiments.study import report_runs
+from experiments.study import look_of, report_runs
 
 
 def tables(folder: Path) -> str:
@@ -37,9 +36,9 @@ def draw(folder: Path, figure: Figure) -> None:
         runs = parts.get(title, pd.DataFrame(columns=parts["equal epochs"].columns))
         for name, seeds in split_ways(runs):
             points = curves[curves.run.isin(seeds.run)].groupby("epoch")
-            x, y, colour = points[unit].mean(), points.recall, colour_of(seeds[LOADER].iloc[0])
+            x, y, (label, colour) = points[unit].mean(), points.recall, look_of(name)
             look = "o--" if "clips=all" in name else "o-"
-            axis.plot(x, y.mean(), look, ms=4, color=colour, label=label_of(name))
+            axis.plot(x, y.mean(), look, ms=4, color=colour, label=label)
             axis.fill_between(x, y.min(), y.max(), color=colour, alpha=0.15, lw=0)
             if name == "naive" and unit != "epoch":
                 words = f"{len(x)} epoch" + "s" * (len(x) > 1)

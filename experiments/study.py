@@ -18,6 +18,18 @@ from training.folder import environment
 from training.report.page import STYLE, WIDTH
 
 ROOT = Path(__file__).parents[1]
+INK = "#2b2f36"
+LOOKS = {
+    "naive": ("naive", "#5f6673"),
+    "sampling": ("sampling", "#b4500b"),
+    "mix": ("mix pad", "#7a3fb8"),
+    "single": ("one by one", "#8a6d1f"),
+    "bucket": ("buckets", "#a83260"),
+    "ragged": ("ragged", "#3d7a8a"),
+    "bload": ("BLoad", "#0f62ad"),
+    "bload_exact": ("BLoad exact", "#0a7a52"),
+}
+"""Label and colour of each loader in charts."""
 RESULTS, DOCS, README = ROOT / "results", ROOT / "docs", ROOT / "README.md"
 CHARTS = DOCS / "charts"
 Options = Mapping[str, tuple[Any, str]]
@@ -33,6 +45,13 @@ def markdown(rows: Sequence, headers: Sequence[str], words: int = 1, form: str =
 def name_missing(names: Sequence[str]) -> str:
     """Say in a line, after a table, which rows it lacks runs for; empty if it lacks none."""
     return f"\n\nNo finished run of {', '.join(names)}." if names else ""
+
+
+def look_of(name: str) -> tuple[str, str]:
+    """Return label and colour of a loader; its options, after the name, stay in the label."""
+    loader, *options = name.split(" ")
+    label, colour = LOOKS.get(loader, (loader, INK))
+    return " ".join([label, *options]), colour
 
 
 def publish(name: str, block: str, *, committed: bool, document: Path | None = None) -> None:

@@ -63,7 +63,6 @@ def open_data(cfg: TrainJob, ranks: Ranks) -> Data:
             cfg.loader.name,
             batch_slots=cfg.train.batch_slots,
             micro_batches=cfg.train.micro_batches,
-            even=cfg.train.exchange != "none",
             elastic=cfg.run.resume == "elastic",
             rank=ranks.rank,
             world_size=ranks.world_size,

@@ -49,8 +49,8 @@ def check_group(step: Step, process_group: dist.ProcessGroup | None) -> None:
     """Raise InputError unless all ranks of the step are in the group, with equally many batches."""
     if not step.even and step.ranks > 1:
         raise InputError(
-            "with even=False, ranks may have unequal numbers of batches, so a collective operation "
-            "for each batch would hang; make the loader with even=True, or pass no count or gather"
+            "with balance=counts, ranks have unequal numbers of batches, so a collective operation "
+            "for each batch would hang; choose another balance, or pass no count or gather"
         )
     ranks = dist.get_world_size(process_group) if has_group() else 1
     if ranks != step.ranks:

@@ -133,20 +133,6 @@ def frame_counts(tree: Any) -> set[int]:
     return {len(part) for part in (tree.values() if isinstance(tree, dict) else [tree])}
 
 
-def is_like(tree: Any, like: Any, length: int) -> bool:
-    """Return True for `length` frames of the shape and dtype of those of `like`, key by key.
-
-    It is fast; `describe` tells the difference.
-    """
-    if isinstance(like, dict):
-        is_dict = isinstance(tree, dict) and tree.keys() == like.keys()
-        return is_dict and all(is_like(tree[key], part, length) for key, part in like.items())
-    if not isinstance(like, Tensor):
-        return like is tree is None
-    is_equal = isinstance(tree, Tensor) and tree.dtype == like.dtype
-    return is_equal and tree.shape == (length, *like.shape[1:]) and not tree.requires_grad
-
-
 def copy_values(tree: Any) -> Any:
     """Return a copy of tensors and lists, which the next call may fill anew; not of objects."""
     if isinstance(tree, dict):

@@ -47,7 +47,7 @@ def unpack(
 
     Raises:
         InputError: the outputs are not a tensor of that shape, the group is not the loader's, or
-            `gather` is given under ``even=False``.
+            `gather` is given under ``balance="counts"``.
     """
     check_choice("per", per, ("frame", "sequence"))
     segments, expected = batch.segments, tuple(batch.valid_BT.shape)

@@ -134,14 +134,13 @@ class Chunks(Epochs):
     def _batches_of_step(self, epoch: int, step: list[_Entry], rank: int) -> Iterator[StepList]:
         """Yield a rank's batches of the blocks of a step, which are dealt to ranks in turn."""
         own, rows = step[rank :: self.world_size], self.blocks_per_batch
-        fullest = step[:: self.world_size] if self.even else own
-        batches = max(-(-len(fullest) // rows), 1)
+        batches = -(-len(step[:: self.world_size]) // rows)
         frames = sum(int(plan.block_frames[b]) for _, plan, b in step)
         for batch in range(batches):
             part = [_block(*entry) for entry in own[batch * rows : (batch + 1) * rows]]
             part += [filler_block(self.t_max)] * (rows - len(part))
             ends = batch + 1 == batches
-            yield StepList(part, Step(epoch, frames, batches, ends, self.world_size, self.even))
+            yield StepList(part, Step(epoch, frames, batches, ends, self.world_size))
 
     def normalise(self, place: Place) -> Place:
         """Return the place with the first block that is not trained yet, and its chunk."""

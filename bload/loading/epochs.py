@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bload.batch.step import Step, StepList
-from bload.errors import check_flag, check_whole, plural
+from bload.errors import check_whole, plural
 from bload.lengths import keep_lengths
 from bload.packing.block_sizes import check_sizes, choose_sizes
 from bload.packing.cost import Cost
@@ -53,9 +53,9 @@ class Epochs:
         names: names of the sequences, for error messages; ranks must have the same.
         block_sizes: block sizes, `t_max` the largest, or the number of sizes to choose.
         micro_batches: batches per rank and optimiser step, for gradient accumulation.
-        even: give all ranks the same number of batches in a step by adding fillers.
-            `mean_loss` with a count, and models that communicate in the forward pass, need this.
-        balance: a key of `BALANCES`: how blocks are assigned to steps and ranks.
+        balance: a key of `BALANCES`: how blocks are assigned to steps and ranks. With ``counts``,
+            ranks have different numbers of batches in a step, which `mean_loss` with a count, and
+            models that communicate in the forward pass, do not allow.
         cost: cost of a block, for `balance`.
         multiple_of: every segment takes a multiple of so many slots, for context parallelism, FP8,
             or encoders that subsample time: padding follows its frames, inside the row. `t_max` has
@@ -79,7 +79,6 @@ class Epochs:
         names: Sequence[str] | None = None,
         block_sizes: int | Sequence[int] = 1,
         micro_batches: int = 1,
-        even: bool = True,
         balance: str = "none",
         cost: Cost = COST_PER_SLOT,
         multiple_of: int = 1,
@@ -88,10 +87,9 @@ class Epochs:
         self.names = None if names is None else [*names]  # pandas would look for labels
         self.lengths, self.frames, self._lengths_digest = keep_lengths(lengths, self.names)
         self._names_digest = self.names and sha256(repr(self.names).encode()).hexdigest()[:16]
-        check_flag("even", even)
         self.packer, self.options, self.last = packer, options, last
         self.seed = check_whole("seed", seed, 0)
-        self.world_size, self.even = world_size, even
+        self.world_size, self.even = world_size, balance != "counts"
         self.multiple_of = check_whole("multiple_of", multiple_of, 1)
         natural = natural_t_max(self.lengths, packer, self.multiple_of)
         self.t_max = check_whole("t_max", natural if t_max is None else t_max, 1)
@@ -174,7 +172,6 @@ class Epochs:
                 balance=self.balance,
                 cost=self.cost,
                 last=self.last,
-                even=self.even,
                 rng=np.random.default_rng([self.seed, place.epoch, 1]),
                 first_block=first_block,
             )

@@ -33,9 +33,6 @@ class DatasetSource:
     """That of the main process, in every worker."""
 
     def __post_init__(self) -> None:
-        keys = self.inputs or self.targets or self.objects
-        self._takes_tensors = self.targets_per == "frame" and not keys
-        """True if tensors, and pairs of them, need no conversion."""
         self._likes: dict[tuple[str, str], Any] = {}
         """Values of item 0 without frames, by role and key; an empty list stands for objects."""
 
@@ -43,15 +40,10 @@ class DatasetSource:
         """Return ``frames`` or ``frames, targets``; see `bload.SequenceSource`."""
         if not self._likes:
             self._likes = self._find_likes()
-        item = self.dataset[sequence]
-        parts = item if isinstance(item, tuple) else (item,)
-        is_plain = self._takes_tensors and len(parts) < 3 and {*map(type, parts)} == {Tensor}
-        whole = self.lengths.item(sequence)
-        if is_plain and length == whole and all(part.shape[:1] == (whole,) for part in parts):
-            return item  # as most items
         part = slice(first, first + length)
         trees = []
-        for role, tree in zip(ROLES, self._split(item, sequence), strict=True):
+        items = self._split(self.dataset[sequence], sequence)
+        for role, tree in zip(ROLES, items, strict=True):
             if isinstance(tree, Mapping):
                 trees.append(
                     {key: self._convert(role, key, tree[key], sequence, part) for key in tree}

@@ -188,7 +188,6 @@ class BlockSampler(Sampler[list[Block]]):
             **self.epochs.definition(),
             "micro_batches": self.epochs.micro_batches,
             "blocks per batch": self.epochs.blocks_per_batch,
-            "even": self.epochs.even,
             "balance": self.epochs.balance,
             **as_json_types(settings),
         }
@@ -265,11 +264,7 @@ class BlockSampler(Sampler[list[Block]]):
             has_other_size = isinstance(before, int) and {**saved, PER_STEP: now} == definition
             if not (has_other_size and self.elastic):
                 advice = "restore these settings or start anew"
-                batches = self.world_size * self.epochs.micro_batches
-                if has_other_size and before >= batches and before % batches == 0:
-                    slots = before // batches * self.t_max  # which keep the steps
-                    advice = f"with {plural(self.world_size, 'rank')}, set batch_slots to {slots}"
-                elif has_other_size and not self.epochs.obstacle():
+                if has_other_size and not self.epochs.obstacle():
                     advice += "; elastic=True goes on in steps of another size"
                 raise InputError(f"the saved position belongs to another plan: {changes}; {advice}")
             place = self.epochs.resize(place, before)

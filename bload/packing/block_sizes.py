@@ -34,8 +34,8 @@ def choose_sizes(
 ) -> tuple[int, ...]:
     """Return up to `number` block sizes, `t_max` the last, that make an epoch cost least.
 
-    It uses dynamic programming over the lengths, as FlexSP does for its buckets (arXiv 2412.01523),
-    and assumes that blocks that are filled up have no padding.
+    It uses dynamic programming over the lengths, as FlexSP does for its buckets (arXiv 2412.01523):
+    blocks of a size hold the sequences that are longer than the next smaller size.
 
     Args:
         lengths: frames of every sequence, ``(sequences,)``; those longer than `t_max` count as
@@ -47,25 +47,27 @@ def choose_sizes(
     if fills and cost.walk == cost.launch == 0:
         cost = Cost(walk=1)  # full blocks of any size have the same total of slots
     lengths = np.sort(np.minimum(lengths, t_max))
-    size_K = _candidates(lengths, t_max)
-    price_K = size_K * cost.slot + cost.of_shape(size_K) / (batch_slots // size_K)
+    size_K = np.append(0, _candidates(lengths, t_max))
+    rows_K = batch_slots // np.maximum(size_K, 1)
+    price_K = size_K * cost.slot + cost.of_shape(size_K) / rows_K
     upto_K = np.searchsorted(lengths, size_K, side="right")
-    blocks_KK = upto_K - upto_K[:, None]  # of size k for sequences longer than size i
-    if not fills:
-        return _cheapest(upto_K * price_K, blocks_KK * price_K, number, size_K)[1]
-    frames_K = np.concatenate([[0], np.cumsum(lengths)])[upto_K]
-    by_frames_KK = -((frames_K[:, None] - frames_K) // size_K)  # rounded up
-    half_K = np.searchsorted(lengths, size_K / 2, side="right")
-    alone_KK = upto_K - np.maximum(upto_K[:, None], half_K)  # no two of them share a block
-    blocks_KK = np.maximum(by_frames_KK, alone_KK)
-    menus = []
-    for first, size in enumerate(size_K):
-        # Blocks that are filled up take their slots from those of the first size.
-        start_K = np.full(len(size_K), np.inf)
-        start_K[first] = lengths.sum() * price_K[first] / size
-        extra_K = price_K - size_K * price_K[first] / size
-        menus.append(_cheapest(start_K, blocks_KK * extra_K, number, size_K))
-    return min(menus)[1]
+    blocks_KK = upto_K - upto_K[:, None]  # of size k, for sequences longer than size i
+    if fills:
+        frames_K = np.append(0, np.cumsum(lengths))[upto_K]
+        by_frames_KK = -((frames_K[:, None] - frames_K) // np.maximum(size_K, 1))  # rounded up
+        half_K = np.searchsorted(lengths, size_K / 2, side="right")
+        alone_KK = upto_K - np.maximum(upto_K[:, None], half_K)  # no two of them share a block
+        blocks_KK = np.maximum(by_frames_KK, alone_KK)
+    is_larger_KK = np.triu(np.ones(blocks_KK.shape, dtype=bool), 1)
+    step_KK = np.where(is_larger_KK, blocks_KK * price_K, np.inf)
+    cost_K, menu_K = step_KK[0], [(int(size),) for size in size_K]
+    best = float(cost_K[-1]), menu_K[-1]
+    for _ in range(min(number, len(size_K) - 1) - 1):
+        total_KK = cost_K[:, None] + step_KK
+        before_K, cost_K = total_KK.argmin(axis=0), total_KK.min(axis=0)
+        menu_K = [(*menu_K[i], int(size)) for i, size in zip(before_K, size_K, strict=True)]
+        best = min(best, (float(cost_K[-1]), menu_K[-1]))
+    return best[1]
 
 
 def _candidates(lengths: np.ndarray, t_max: int) -> np.ndarray:
@@ -77,27 +79,6 @@ def _candidates(lengths: np.ndarray, t_max: int) -> np.ndarray:
         by_frames = lengths[np.searchsorted(ends, share * ends[-1]).clip(max=len(lengths) - 1)]
         sizes = np.concatenate([by_frames, np.quantile(lengths, share, method="higher")])
     return np.unique([*sizes, *(t_max // n for n in (1, 2, 3, 4) if t_max >= n)]).astype(np.int64)
-
-
-def _cheapest(
-    start_K: np.ndarray, step_KK: np.ndarray, number: int, size_K: np.ndarray
-) -> tuple[float, tuple[int, ...]]:
-    """Return the lowest cost, and the sizes, at most `number` including the last, that have it.
-
-    Args:
-        start_K: cost of beginning with size k.
-        step_KK: cost of size k after size i, ``(i, k)``.
-    """
-    step_KK = np.where(np.triu(np.ones(step_KK.shape, dtype=bool), 1), step_KK, np.inf)
-    cost_K, menu_K = start_K, [(int(size),) for size in size_K]
-    best = float(cost_K[-1]), menu_K[-1]
-    for _ in range(min(number, len(size_K)) - 1):
-        total_KK = cost_K[:, None] + step_KK
-        before_K, cost_K = total_KK.argmin(axis=0), total_KK.min(axis=0)
-        menu_K = [(*menu_K[i], int(size)) for i, size in zip(before_K, size_K, strict=True)]
-        if cost_K[-1] < best[0]:
-            best = float(cost_K[-1]), menu_K[-1]
-    return best
 
 
 def check_sizes(sizes: Any, t_max: int) -> tuple[int, ...]:

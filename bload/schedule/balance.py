@@ -144,7 +144,6 @@ def make_schedule(
     balance: str = "none",
     cost: Cost = COST_PER_SLOT,
     last: Last = "fill",
-    even: bool = False,
     rng: np.random.Generator | None = None,
     first_block: int = 0,
 ) -> Schedule:
@@ -155,11 +154,11 @@ def make_schedule(
         ranks: number of ranks.
         batch_slots: slots in a micro-batch, rounded down to whole blocks, at least one.
         micro_batches: micro-batches per rank and step; the last step may have fewer.
-        balance: a key of `BALANCES`.
+        balance: a key of `BALANCES`. Except with ``counts``, fillers give all ranks the same number
+            of micro-batches in a step.
         cost: cost of a block, used by all but ``none``.
         last: what happens to a last step that the plan does not fill: ``fill`` adds empty blocks,
             ``drop`` leaves its blocks out, counted as deleted. No sequence is ever repeated.
-        even: give all ranks the same number of micro-batches in a step by adding fillers.
         rng: random generator of the order.
         first_block: block at which the schedule begins, for orders that keep the plan's.
 
@@ -203,7 +202,7 @@ def make_schedule(
     group, unit = group[by_group], np.concatenate([[], *steps]).astype(np.int64)[by_group]
     count_G = np.bincount(group, minlength=len(steps) * ranks)
     micro_SR = np.maximum(-(-count_G // rows), 1).reshape(-1, ranks)
-    if even:
+    if balance != "counts":
         micro_SR = micro_SR.max(axis=1, keepdims=True).repeat(ranks, axis=1)
     first_micro = np.append(0, np.cumsum(micro_SR))
     unit_E = np.full(first_micro[-1] * rows, -1)  # -1 is a filler, a unit of one block

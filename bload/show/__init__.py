@@ -1,1 +1,1 @@
-"""Tables and pictures of plans."""
+"""Tables of plans."""

@@ -14,17 +14,14 @@ WALKED = Cost(slot=1, walk=0.5, launch=2)
 
 def price_of(menu, lengths, batch_slots, cost, fills):
     """What an epoch costs with a menu, counted size by size."""
-    sizes, total, left = sorted(menu), 0.0, int(lengths.sum())
-    for above, size in list(zip([0, *sizes], sizes, strict=False))[::-1]:
+    sizes, total = sorted(menu), 0.0
+    for above, size in zip([0, *sizes], sizes, strict=False):
         mine = lengths[(lengths > above) & (lengths <= size)]
         each = size * cost.slot + (size * cost.walk + cost.launch) / (batch_slots // size)
         if not fills:
             blocks = len(mine)
-        elif size == sizes[0]:
-            blocks = left / size
         else:
             blocks = max(-(-int(mine.sum()) // size), int((mine > max(above, size / 2)).sum()))
-        left -= blocks * size
         total += blocks * each
     return total
 

@@ -48,8 +48,7 @@ def test_the_order_is_a_permutation_that_the_keys_draw(size):
     [
         {},
         {"packer": "bload_exact", "t_max": 8, "long": "split"},
-        {"micro_batches": 2, "batch_slots": 36},
-        {"micro_batches": 2, "batch_slots": 36, "even": False, "multiple_of": 3},
+        {"micro_batches": 2, "batch_slots": 36, "multiple_of": 3},
     ],
     ids=lambda options: "-".join(map(str, options.values())) or "bload",
 )
@@ -64,13 +63,12 @@ def test_every_frame_is_trained_once_in_equal_steps_with_fillers_at_the_end(rank
     assert content(train(of_ranks(ranks, chunk=chunk, **options))) == content(steps)
 
 
-@pytest.mark.parametrize("even", [True, False])
-def test_a_single_chunk_has_the_steps_of_the_schedule_of_its_plan(even):
+def test_a_single_chunk_has_the_steps_of_the_schedule_of_its_plan():
     options = {"micro_batches": 2, "batch_slots": 36}
-    everyone = of_ranks(3, chunk=200, even=even, **options)
+    everyone = of_ranks(3, chunk=200, **options)
     order = everyone[0].epochs.order(0, 0)
     plan = make_plan(LENGTHS[order], "bload", 12, chunk=0)
-    schedule = make_schedule(plan, 3, 36, micro_batches=2, even=even)
+    schedule = make_schedule(plan, 3, 36, micro_batches=2)
     expected = [
         [
             [order[plan.block(b).sequence].tolist() if b >= 0 else [] for b in schedule.blocks(m)]

@@ -88,13 +88,8 @@ def test_ragged_work_is_that_of_batches_filled_one_by_one(small_lengths, ranks):
         assert work == ragged_by_hand(small_lengths, ranks, batch_slots, 3)
 
 
-def test_errors_are_one_line_and_status_2(capsys, lengths):
-    pytest.importorskip("matplotlib")
-    for arguments, words in [
-        (f"table {lengths} --t-max 7", "on line 9 has 8 frames but t_max is 7; raise it to 8"),
-        ("draw --out blocks.x", "cannot write blocks.x"),
-    ]:
-        assert main(arguments.split()) == 2
-        out, err = capsys.readouterr()
-        assert re.fullmatch("bload: error: .*\n", err), err
-        assert (out, words in err) == ("", True), (arguments, err)
+def test_an_error_is_one_line_and_status_2(capsys, lengths):
+    assert main(["table", lengths, "--t-max", "7"]) == 2
+    out, err = capsys.readouterr()
+    assert re.fullmatch("bload: error: .*\n", err), err
+    assert (out, "on line 9 has 8 frames but t_max is 7; raise it to 8" in err) == ("", True)

@@ -9,7 +9,6 @@ from bload import PACKERS, BlockLoader, InputError, Packer, Plan, make_plan
 from bload.__main__ import main
 from bload.packing.pieces import whole_pieces
 from bload.packing.plan import plan_from_blocks
-from bload.show.draw import LOOKS
 
 
 def next_fit(lengths, t_max, rng, *, long="error", order="random"):
@@ -54,13 +53,8 @@ def test_it_makes_plans_and_batches_with_its_options(numbered_source, small_leng
     assert loader.plan.deleted == np.maximum(lengths - int(lengths.mean()), 0).sum()
 
 
-def test_it_stands_in_the_table_and_the_drawing(capsys, tmp_path):
-    pytest.importorskip("matplotlib")
+def test_it_stands_in_the_table(capsys):
     assert main(["table", "--split", "test", "--t-max", "100", "--long", "split", "--json"]) == 0
     rows = {row["loader"]: row for row in json.loads(capsys.readouterr().out)["loaders"]}
     found = {name: (row["t_max"], row["deleted"]) for name, row in rows.items()}
     assert (found["next_fit"], found["ends"]) == ((100, 0), found["mix"])
-    path = tmp_path / "a.svg"
-    assert main(["draw", "--split", "test", "--out", str(path)]) == 0
-    captions = [look.caption for look in LOOKS.values()]
-    assert all(f"<!-- {caption} -->" in path.read_text() for caption in [*captions, "next_fit"])

@@ -107,11 +107,13 @@ def test_the_mean_of_a_step_is_right_in_several_batches_or_refused():
 
 
 def test_ranks_with_unequal_batches_cannot_add_up_a_count():
-    loader = BlockLoader(source(), t_max=10, rank=0, world_size=2, micro_batches=2, even=False)
+    loader = BlockLoader(
+        source(), t_max=10, rank=0, world_size=2, micro_batches=2, balance="counts"
+    )
     batches = next(loader.by_step())
     loss_sum = torch.ones((), requires_grad=True)
     assert mean_loss(loss_sum, batches[0]) == 2 / batches[0].frames_in_step
-    with pytest.raises(InputError, match="even=True"):
+    with pytest.raises(InputError, match="balance=counts"):
         mean_loss(loss_sum, batches, 3)
 
 
@@ -256,8 +258,8 @@ def unpacked(ranks):
         assert sum(len(one.values) for one in own) == int(batch.valid_BT.sum())
         outputs += unpack(values_BT, batch, gather=True)
     if ranks.world_size > 1:
-        uneven = next(iter(BlockLoader(source(), micro_batches=2, even=False)))
-        with pytest.raises(InputError, match="even=True"):
+        uneven = next(iter(BlockLoader(source(), micro_batches=2, balance="counts")))
+        with pytest.raises(InputError, match="balance=counts"):
             unpack(uneven.position_BT, uneven, gather=True)
     return [(one.sequence, one.first, one.values.tolist()) for one in outputs]
 

@@ -93,14 +93,3 @@ def test_a_loaded_position_is_never_lost_in_silence():
     sampler.load_state_dict({**state, "step": steps})
     sampler.set_epoch(4)  # after a finished epoch
     assert (sampler.epoch, sampler.step) == (4, 0)
-
-
-def test_another_number_of_ranks_is_told_the_slots_that_keep_the_steps():
-    state = BlockSampler(LENGTHS, t_max=12, batch_slots=48).state_dict(1)
-    two = {"t_max": 12, "rank": 0, "world_size": 2}
-    with pytest.raises(InputError, match="was 4 and is 2; with 2 ranks, set batch_slots to 24"):
-        BlockSampler(LENGTHS, **two).load_state_dict(state)
-    BlockSampler(LENGTHS, batch_slots=24, **two).load_state_dict(state)
-    three = two | {"world_size": 3}
-    with pytest.raises(InputError, match="was 4 and is 3; restore"):
-        BlockSampler(LENGTHS, **three).load_state_dict(state)

@@ -44,7 +44,6 @@ def double_training(ranks, cfg, source=None, hook=None):
         rank=ranks.rank,
         world_size=ranks.world_size,
         micro_batches=cfg.train.micro_batches,
-        even=cfg.train.exchange != "none",
         **cfg.loader.options,
     )
     model = double_model(cfg)
