@@ -83,9 +83,8 @@ def action_genome_lengths(split: str = "train") -> np.ndarray:
 def read_lengths(path: str | Path) -> tuple[np.ndarray, list[str] | None]:
     """Read one length per sequence, int64 ``(sequences,)``, and the name of each in messages.
 
-    The suffix gives the format: ``.npy`` (1-d array); ``.json`` (a list, or an object name ->
-    length); ``.csv`` and ``.tsv`` (a column named length, or a single column); anything else is
-    text with one number per line and comments after ``#``.
+    The suffix gives the format: ``.npy`` (1-d array); ``.csv`` and ``.tsv`` (a column named length,
+    or a single column); anything else is text with one number per line and comments after ``#``.
 
     Raises:
         InputError: the file is missing, is not in its format, or holds a length below 1.
@@ -96,10 +95,6 @@ def read_lengths(path: str | Path) -> tuple[np.ndarray, list[str] | None]:
     try:
         if path.suffix.lower() == ".npy":
             lengths = np.load(path, allow_pickle=False)
-        elif path.suffix.lower() == ".json":
-            lengths = json.loads(path.read_text(ENCODING))
-            if isinstance(lengths, dict):
-                lengths, names = [*lengths.values()], [*lengths]
         else:
             lines = path.read_text(ENCODING).splitlines()
             if path.suffix.lower() not in (".csv", ".tsv"):

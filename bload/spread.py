@@ -70,22 +70,13 @@ class Spread:
     rank: int
     process_group: dist.ProcessGroup | None = None
 
-    @property
-    def moves(self) -> bool:
-        """True if any row changes ranks."""
-        return bool((self.given_RR != np.diag(np.diag(self.given_RR))).any())
-
     def away(self, values_I: Tensor) -> Tensor:
         """Send values of this rank's rows away; return those of rows that it computes."""
-        if not self.moves:
-            return values_I
         given_R, got_R = self.given_RR[self.rank], self.given_RR[:, self.rank]
         return exchange(values_I, given_R, got_R, self.process_group)
 
     def home(self, values_J: Tensor, dim: int = 0) -> Tensor:
         """Send values of computed rows home, which lie along `dim`; return those of its own."""
-        if not self.moves:
-            return values_J
         given_R, got_R = self.given_RR[:, self.rank], self.given_RR[self.rank]
         return exchange(values_J.movedim(dim, 0), given_R, got_R, self.process_group).movedim(
             0, dim

@@ -153,7 +153,7 @@ def time_turns(jobs: Sequence[TrainJob], ranks: Ranks, share: float, rounds: int
             "frames": account.frames,
             "steps": account.steps,
             "imbalance": loader.sampler.schedule.imbalance(Cost(0, 1) if skips else Cost()),
-            "one_shape": loader.plan.has_one_size and not skips,
+            "one_shape": loader.sampler.plan.has_one_size and not skips,
         }
         for number, turn in enumerate(turns, start=1):
             row: dict = {"round": number, "timed_steps": len(turn.seconds)}

@@ -127,7 +127,7 @@ def open_row_states(
         saved: `pack_row_states` of every rank that saved; empty at the start of an epoch.
         device: of the model.
     """
-    if not loader.plan.carries:
+    if not loader.sampler.plan.carries:
         return None
     # All rows of the first rank that saved, then all of the second, and so on.
     states = [state for rank_states in saved for state in rank_states or ()]

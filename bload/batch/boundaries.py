@@ -242,16 +242,16 @@ class Boundaries:
         float32.
         """
         self._check(values_BT)
-        dtype = values_BT.dtype
-        is_exact = not (dtype.is_floating_point or dtype.is_complex)
-        wide = torch.float32 if dtype.itemsize < 4 else dtype
+        is_exact = not (values_BT.is_floating_point() or values_BT.is_complex())
+        dtype = torch.float32 if is_exact else values_BT.dtype
+        wide = torch.promote_types(dtype, torch.float32)
         if is_exact:
             wide = exact_dtype(values_BT.device)
         values_V = values_BT.flatten(0, 1).to(wide)
         sum_S = values_V.new_zeros(len(self.segments) + 1, *values_V.shape[1:])
         sum_S = sum_S.index_add(0, self.number_BT.flatten(), values_V)[:-1]
         mean_S = sum_S / self.segments.length_S.view(-1, *(1,) * (sum_S.dim() - 1))
-        return mean_S.to(torch.float32 if is_exact else dtype)
+        return mean_S.to(dtype)
 
     def order(self) -> PackedSequence:
         """Return the slots ``b * T + t`` in the order of `to_packed`, with sizes and segments.

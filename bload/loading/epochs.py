@@ -184,18 +184,8 @@ class Epochs:
 
     def account(self, place: Place) -> EpochAccount:
         """Return the cost of an epoch over all ranks, with the steps before `first_step`."""
-        plan, blocks = self.plan(place.epoch), self.first_block(place)
         account = self.schedule(place).account
-        frames, slots = int(plan.block_frames[:blocks].sum()), blocks * plan.t_max
-        return replace(
-            account,
-            steps=place.first_step + account.steps,
-            blocks=account.blocks + blocks,
-            padding=account.padding + slots - frames,
-            deleted=account.deleted - frames,
-            frames=account.frames + frames,
-            processed=account.processed + slots,
-        )
+        return replace(account, steps=place.first_step + account.steps)
 
     def batches(self, place: Place, rank: int) -> Iterator[StepList]:
         """Yield the blocks of each batch of a rank from ``place.step`` on."""

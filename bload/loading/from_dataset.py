@@ -113,11 +113,6 @@ class DatasetSource:
             return None
         name = repr(given) if isinstance(given, str) else key
         by_frame = role == "inputs" or self.targets_per == "frame"
-        if by_frame and isinstance(value, Mapping):
-            raise InputError(
-                f"{name} of item {sequence} is a dict inside another; give its parts keys of the "
-                "item, beside the others"
-            )
         if by_frame and (frames := _length(value)) != self.lengths[sequence]:
             size = "is one value" if frames is None else f"has {frames} frames"
             advice = "choose other inputs" if role == "inputs" else 'set targets_per="sequence"'
@@ -156,8 +151,6 @@ class DatasetSource:
             return None
         if getattr(entry, "shape", ()):  # a list of arrays: objects, if they are targets
             return array if role == "inputs" and array.dtype.kind in "biufc" else None
-        if isinstance(entry, int) and array.dtype.kind == "f" and np.abs(array).max() >= 2**63:
-            return None  # whole numbers beyond int64, which numpy makes floats
         if array.dtype.kind == "f":
             return torch.from_numpy(array).to(self.float_dtype)
         if not np.can_cast(array.dtype, np.int64):

@@ -1,7 +1,6 @@
 """Loader of batches from a source of sequences, with exact resume."""
 
-import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, NoReturn
 
@@ -14,8 +13,12 @@ from bload.loading.dataset import BlockDataset, SequenceSource
 from bload.loading.epochs import Epochs
 from bload.loading.sampler import BlockSampler
 from bload.packing.packers import check_packer_options
-from bload.packing.plan import Block, Plan
+from bload.packing.plan import Block
 from bload.schedule.schedule import EpochAccount
+
+FOR_DATA_LOADER = {"prefetch_factor", "pin_memory", "multiprocessing_context", "timeout"}
+FOR_DATA_LOADER |= {"worker_init_fn"}
+"""Options of a loader that torch's DataLoader gets."""
 
 
 class BlockLoader:
@@ -53,11 +56,6 @@ class BlockLoader:
         *,
         pad: Mapping[str, float] | None = None,
         num_workers: int = 0,
-        prefetch_factor: int | None = None,
-        pin_memory: bool = False,
-        multiprocessing_context: Any = None,
-        timeout: float = 0,
-        worker_init_fn: Callable[[int], None] | None = None,
         **options: Any,
     ) -> None:
         if isinstance(source, type) or not (hasattr(source, "lengths") and hasattr(source, "read")):
@@ -65,6 +63,7 @@ class BlockLoader:
                 f"source is {source!r:.60}; give an object with lengths and "
                 "read(sequence, first, length), or from_dataset(it, ...)"
             )
+        for_data_loader = {key: options.pop(key) for key in FOR_DATA_LOADER & options.keys()}
         check_packer_options(packer, options, Epochs, BlockSampler, BlockLoader)
         self.sampler = BlockSampler(source.lengths, packer, **options)
         self._dataset = BlockDataset(source, self.sampler.epochs.names)
@@ -74,12 +73,8 @@ class BlockLoader:
             batch_sampler=_Batches(self.sampler),
             collate_fn=partial(collate_blocks, pad=self._pad),
             num_workers=num_workers,
-            prefetch_factor=prefetch_factor,
-            pin_memory=pin_memory,
-            multiprocessing_context=multiprocessing_context,
-            timeout=timeout,
-            worker_init_fn=worker_init_fn,
             persistent_workers=num_workers > 0,
+            **for_data_loader,
         )
 
     @property
@@ -91,11 +86,6 @@ class BlockLoader:
     def batch_sampler(self) -> BlockSampler:
         """The sampler, where Lightning looks for it."""
         return self.sampler
-
-    @property
-    def plan(self) -> Plan:
-        """Plan of the current epoch, the same on every rank."""
-        return self.sampler.plan
 
     @property
     def epoch(self) -> int:
@@ -127,9 +117,6 @@ class BlockLoader:
         sampler = self.sampler
         generation = sampler.begin_pass(next_epoch=True)
         step, steps = sampler.step, sampler.steps
-        if step == steps and sampler.rank == 0:
-            place = f"the end of epoch {sampler.epoch}"
-            print(f"the loaded position is {place}, so this pass is empty", file=sys.stderr)
         try:
             # Workers first: Python 3.11 may hang in a fork while gloo's threads end a collective.
             batches = iter(with_generator(self.data))

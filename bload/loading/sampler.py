@@ -144,9 +144,7 @@ class BlockSampler(Sampler[list[Block]]):
         """
         first_step, blocks = self.place.first_step, self.epochs.first_block(self.place)
         before = Fraction(blocks, self.plan.blocks)
-        if before == 1:  # the end of the epoch was loaded
-            return before
-        return before + (1 - before) * Fraction(step - first_step, self.schedule.steps)
+        return before + (1 - before) * Fraction(step - first_step, max(self.schedule.steps, 1))
 
     def __len__(self) -> int:
         """Batches of this rank in the current epoch; more than `steps` if a step takes several."""

@@ -93,8 +93,6 @@ class StreamLoader:
         batches = iter(with_generator(self.data))
         batch, position, fault = self._next(batches)
         filler = self._agree_on_filler(fault)
-        if filler is None and not fault:
-            self._print("the loaded position is the end of the stream, so this pass is empty")
         while frames := self._frames_of_step(batch, fault):
             if iteration != self._iterations:
                 raise InputError(ENDED)
@@ -106,12 +104,8 @@ class StreamLoader:
             yield replace(batch or filler, step=Step(0, frames, ranks=ranks))
             batch, position, fault = self._next(batches)
         self._begin = self._beginning()
-        if self.skipped:
-            self._print(f"{self.skipped} of the stream's items were skipped")
-
-    def _print(self, sentence: str) -> None:
-        if self.stream.rank == 0 or not has_group():
-            print(sentence, file=sys.stderr)
+        if self.skipped and (self.stream.rank == 0 or not has_group()):
+            print(f"{self.skipped} of the stream's items were skipped", file=sys.stderr)
 
     def _next(self, batches: Iterator[Any]) -> tuple[Any, Any, str]:
         """Return the next batch with its position, or None at the end, and an error or ""."""

@@ -212,7 +212,7 @@ def make_schedule(
     block = np.append(block_B, -1)[entry]
     offsets = np.append(0, np.cumsum(size_E))[::rows]
     slots = np.append(plan.slots, plan.slots.min())[block[offsets[:-1]]]
-    return Schedule(plan, ranks, block, slots, offsets, first_micro)
+    return Schedule(plan, ranks, block, slots, offsets, first_micro, first_block)
 
 
 def _make_units(plan: Plan, batch_slots: int) -> tuple[np.ndarray, np.ndarray]:

@@ -43,10 +43,7 @@ class Schedule:
         offsets: ``(micro-batches + 1,)``; micro-batch m holds ``block[offsets[m]:offsets[m + 1]]``.
         shares: ``(steps x ranks + 1,)``; in step s, rank r computes the micro-batches ``shares[i]``
             to ``shares[i + 1] - 1``, where i is ``s * ranks + r``.
-
-    Raises:
-        ValueError: a block is scheduled twice or into a micro-batch of another size, a rank has no
-            micro-batch in a step, or a block that continues another is not in its row.
+        first_block: number of the plan's blocks that were trained before, in its order.
     """
 
     plan: Plan
@@ -55,31 +52,7 @@ class Schedule:
     slots: np.ndarray
     offsets: np.ndarray
     shares: np.ndarray
-
-    def __post_init__(self) -> None:
-        real = self.block >= 0
-        blocks = self.block[real]
-        if np.any(np.bincount(blocks, minlength=self.plan.blocks) > 1):
-            raise ValueError("a block is scheduled twice")
-        if np.any(np.repeat(self.slots, np.diff(self.offsets))[real] != self.plan.slots[blocks]):
-            raise ValueError("a block is scheduled into a micro-batch of another size")
-        if np.any(np.diff(self.shares) < 1) or np.any(np.diff(self.offsets) < 1):
-            raise ValueError("a rank has nothing to compute in some step")
-        if self.plan.carries and self.steps:
-            self._check_rows()
-        for name in ("block", "slots", "offsets", "shares"):
-            array = getattr(self, name).view()
-            array.flags.writeable = False
-            object.__setattr__(self, name, array)
-
-    def _check_rows(self) -> None:
-        """Raise ValueError unless a block that continues another is in its row, a step later."""
-        grid = self.block.reshape(self.steps, -1)  # fails unless all steps have equally many blocks
-        place = np.full(self.plan.blocks, -1)
-        place[grid[grid >= 0]] = np.flatnonzero(grid.ravel() >= 0)
-        later = np.flatnonzero((self.plan.follows >= 0) & (place >= 0))
-        if np.any(place[later] - place[self.plan.follows[later]] != grid.shape[1]):
-            raise ValueError("a block does not go on in the row of the one before, a step later")
+    first_block: int = 0
 
     @property
     def steps(self) -> int:
@@ -126,10 +99,11 @@ class Schedule:
 
     @cached_property
     def account(self) -> EpochAccount:
-        """Account of the epoch: steps, blocks, frames and slots."""
-        block = self.block[self.block >= 0]
+        """Account of the epoch, with the blocks trained before, but the steps from now on."""
+        before = int(self.plan.slots[: self.first_block].sum())
+        block = np.append(self.block[self.block >= 0], np.arange(self.first_block))
         frames, slots = int(self.plan.block_frames[block].sum()), int(self.plan.slots[block].sum())
-        processed = int((np.diff(self.offsets) * self.slots).sum())
+        processed = before + int((np.diff(self.offsets) * self.slots).sum())
         return EpochAccount(
             steps=self.steps,
             blocks=len(block),

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from bload.errors import check_whole
 from bload.packing.packers import PACKERS, find_packer, make_plan
 from bload.packing.pieces import Long
 from bload.packing.plan import Plan
@@ -100,6 +101,7 @@ def table_rows(
     Raises:
         InputError: as in `make_plan`.
     """
+    check_whole("epochs", epochs, 1)
     batch_slots = batch_slots or t_max or int(lengths.max())
     rows = []
     for packer in PACKERS:

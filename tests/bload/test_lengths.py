@@ -14,8 +14,6 @@ GOOD = [
     ("a.csv", MARK + '"name";"length"\n"a; with semicolon";3\nb;5\nc;8\n'),
     ("a.CSV", "length,name\n3,a\n5\n8,c\n"),  # a row may end after its length
     ("a.tsv", "name\tlength\na\t3\nb\t5\nc\t8\n"),
-    ("a.json", "[3, 5, 8]"),
-    ("a.json", '{"a": 3, "b": 5, "c": 8.0}'),
     ("a.txt", "# frames\n3\n5 # the second\n\n  8\n"),
     ("lengths", MARK + "3\n5\n8"),
 ]
@@ -25,9 +23,6 @@ BAD = [
     ("a.csv", "sequence on line 4 has length 0", "length\n3\n\n0\n"),
     ("a.csv", "line 3 has length 2.5", "length\n3\n2.5\n"),
     ("a.csv", "cannot read lengths", "length,x\n3," + "y" * 200_000, b"length\n\xff\xfe\n"),
-    ("a.json", "cannot read lengths", "", "[3, 4", "[[3], [4, 5]]"),
-    ("a.json", "list of whole numbers", "7", "null", '[3, "x"]', '{"a": {"frames": 3}}'),
-    ("a.json", "sequence 001YG has length 4.5", '{"a": 3, "001YG": 4.5}'),
     ("a.npy", "cannot read lengths", b"", b"hello"),
 ]
 

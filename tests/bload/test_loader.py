@@ -213,7 +213,6 @@ def test_lengths_that_their_owner_changes_are_those_of_the_beginning(numbered_so
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"even": "no"}, "even is 'no'; choose True or False"),
         ({"elastic": 2}, "elastic is 2; choose True or False"),
         ({"timeout": 30}, "timeout is for data workers; set num_workers"),
         ({"prefetch_factor": 4}, "prefetch_factor is for data workers"),

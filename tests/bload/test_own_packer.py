@@ -48,9 +48,9 @@ def test_it_makes_plans_and_batches_with_its_options(numbered_source, small_leng
     for packer, options in [("next_fit", {"order": "given"}), ("ends", {})]:
         loader = BlockLoader(numbered_source(lengths), packer, batch_slots=24, **options)
         read = [tuple(target[:2]) for batch in loader for target in batch.targets]
-        assert len(set(read)) == len(read) == loader.plan.placed
+        assert len(set(read)) == len(read) == loader.sampler.plan.placed
         assert loader.state_dict()["plan"]["packer"] == packer
-    assert loader.plan.deleted == np.maximum(lengths - int(lengths.mean()), 0).sum()
+    assert loader.sampler.plan.deleted == np.maximum(lengths - int(lengths.mean()), 0).sum()
 
 
 def test_it_stands_in_the_table(capsys):

@@ -7,7 +7,6 @@ import pytest
 
 from bload import Cost, InputError, Plan, action_genome_lengths, make_plan
 from bload.schedule.balance import BALANCES, equal_counts, make_schedule
-from bload.schedule.schedule import Schedule
 
 LENGTHS = np.random.default_rng(3).integers(1, 9, 90)
 PLANS = [make_plan(LENGTHS[:n], "naive", 8, seed=n) for n in (1, 2, 7, 24, 45, 90)]
@@ -71,6 +70,8 @@ def test_every_deal_trains_every_block_once_and_leaves_no_rank_idle(how):
             assert (counts == counts[:, :1]).all()
             assert counts.max() <= micro
             assert (counts[:-1] == micro).all()
+        of_entry = np.repeat(schedule.slots, np.diff(schedule.offsets))
+        assert np.array_equal(of_entry[schedule.block >= 0], plan.slots[trained])
         sizes = np.diff(schedule.offsets) * schedule.slots
         assert sizes.max() <= 16
         assert schedule.account.frames == plan.frames
@@ -121,12 +122,3 @@ def test_batches_of_several_sizes_are_balanced_by_their_walk_too():
     assert max(found["pairs"], found["counts"]) < 1.03 < 1.09 < found["none"]
     free = make_schedule(PLANS[5], 3, 8, micro_batches=4, balance="counts", cost=Cost(slot=0))
     assert np.diff(free.shares).tolist() == [4] * 21 + [2] * 3  # what costs nothing goes round
-
-
-def test_a_wrong_schedule_is_refused():
-    each = np.arange(4)
-    plan = Plan(4, [10], [0] * 3, [0, 4, 8], [4, 4, 2], each, carries=True)
-    assert Schedule(plan, 1, np.arange(3), np.full(3, 4), each, each).steps == 3
-    for block, words in (([0, 2, 1], "go on in the row"), ([0, 1, 1], "twice")):
-        with pytest.raises(ValueError, match=words):
-            Schedule(plan, 1, np.array(block), np.full(3, 4), each, each)
