@@ -1,12 +1,10 @@
 """What pip installs is the library's folder, it loads little, and the example runs."""
 
 import json
-import re
 import runpy
 import sys
 import tarfile
 import zipfile
-from pathlib import Path
 
 import pytest
 
@@ -57,30 +55,6 @@ def test_wheel_and_sdist_hold_the_library_and_nothing_else(wheel, checkout, tmp_
     (unpacked,) = (tmp_path / "unpacked").iterdir()
     python = {path.relative_to(unpacked) for path in unpacked.rglob("*.py")}
     assert {path.parts[0] for path in python} == {"bload"}
-
-
-@pytest.mark.slow
-def test_an_installed_wheel_gives_one_importable_name_and_a_command(wheel, tmp_path):
-    installed = Environment(tmp_path / "installed", wheel)
-    script = """
-import importlib.metadata as metadata
-import bload
-given = [name for name, dists in metadata.packages_distributions().items() if "bload" in dists]
-assert given == ["bload"], given
-assert bload.__version__ == metadata.version("bload")
-print(bload.__file__)
-"""
-    assert Path(installed.run("-c", script, cwd=tmp_path)).is_relative_to(
-        installed.python.parents[1]
-    )
-    lengths = tmp_path / "lengths.csv"
-    lengths.write_text("length\n3\n5\n8\n")
-    command = installed.python.with_name("bload")
-    table = run([command, "table", "lengths.csv"], cwd=tmp_path)
-    assert "3 sequences, 16 frames, 3 to 8" in table
-    assert run([command, "--version"], cwd=tmp_path) == f"bload {bload.__version__}\n"
-    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "bload/README.md").read_text(), re.S)
-    assert "steps x 1 rank" in installed.run("-c", code, cwd=tmp_path)
 
 
 @pytest.mark.slow

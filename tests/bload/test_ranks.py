@@ -209,7 +209,6 @@ def test_ranks_that_disagree_all_end_with_the_same_sentence(ranks):
             ("step", ("step is 1 on rank 0", "0 on rank 1")),
             ({"seed": (0, 1)}, ("seed is 0 on rank 0", "1 on rank 1")),
             ({"balance": ("none", "pairs")}, ("balance is none on rank 0", "pairs on rank 1")),
-            ({"even": (True, False)}, ("even is True on rank 0", "False on rank 1")),
             ({"batch_slots": (20, 10), "micro_batches": (1, 2)}, ("micro_batches is 1 on",)),
             ({"pad": ({}, {"targets": 1.0})}, ("pad is {} on rank 0",)),
             ({"names": ([*"abcdefg"], [*"gfedcba"])}, ("names digest is",)),
