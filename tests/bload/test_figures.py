@@ -2,13 +2,11 @@
 
 from collections import Counter
 from functools import cache
-from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from bload import action_genome_lengths, make_plan
-from bload.show.randomness import partner_information, repeat_share
 
 TRAIN, TEST = action_genome_lengths("train"), action_genome_lengths("test")
 
@@ -42,13 +40,6 @@ def test_exact_packing_reaches_the_bound_for_a_thousand_seeds():
     for lengths, blocks in ((TRAIN, 1775), (TEST, 450)):
         plans = (make_plan(lengths, "bload_exact", seed=seed) for seed in range(1000))
         assert Counter(plan.blocks for plan in plans) == {blocks: 1000}
-
-
-def test_who_shares_a_block_is_random():
-    for packer in ("bload", "bload_exact"):
-        plans = [train_plan(packer, epoch=epoch) for epoch in range(3)]
-        assert partner_information(plans) < 0.02, packer
-        assert max(repeat_share(one, two) for one, two in pairwise(plans)) < 0.001, packer
 
 
 def test_the_place_in_an_epoch_does_not_depend_on_the_length():

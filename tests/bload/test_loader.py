@@ -42,16 +42,6 @@ class ActionGenome:
         return torch.zeros(length)
 
 
-def test_a_loader_prints_what_an_epoch_will_be():
-    loader = BlockLoader(ActionGenome(), rank=3, world_size=8)
-    assert str(loader) == (
-        "1,775 blocks of 94, 0.04 % padding, 222 steps x 8 ranks, 33.6 sequences a step, "
-        "4.2x fewer slots than padding"
-    )
-    few = BlockLoader(ActionGenome(), "sampling", batch_slots=100)
-    assert ", 92,271 frames deleted, 847 steps x 1 rank x 4 blocks, 4.0 sequences" in str(few)
-
-
 def test_a_mistyped_argument_gets_the_nearest_name():
     names = {"batch_slot": "batch_slots", "num_worker": "num_workers", "lnog": "long"}
     for wrong, right in {**names, "micro_batch": "micro_batches"}.items():

@@ -310,19 +310,3 @@ def test_memory_that_is_used_again_holds_the_right_values(kind):
             assert torch.equal(batch.targets_BT.where(batch.valid_BT, 0), wanted_BT)
         if batch.targets_S is not None:
             assert torch.equal(batch.targets_S, batch.segments.sequence_S)
-
-
-def test_a_data_set_that_uses_memory_again_holds_the_right_values():
-    memory = torch.zeros(9)
-
-    class Items:
-        def __len__(self):
-            return 4
-
-        def __getitem__(self, s):
-            return memory[: [1, 6, 7, 8][s]].fill_(s)
-
-    source = from_dataset(Items(), [1, 6, 7, 8])
-    for seed in range(4):  # also where item 0 comes after a part of another one
-        for batch in BlockLoader(source, "naive", t_max=4, long="split", seed=seed):
-            assert torch.equal(batch.inputs_BT, batch.sequence_BT.where(batch.valid_BT, 0).float())
