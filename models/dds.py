@@ -142,6 +142,10 @@ class DDS(nn.Module):
             state: that of earlier `Outputs`, to continue from the last slot of each row; None:
                 every row begins anew.
         """
+        return self.compute(frames.with_orders(), state)
+
+    def compute(self, frames: Frames, state: Any = None) -> Outputs:
+        """Compute `forward`; frames without orders walk slot by slot, see `models.flat`."""
         slots, extent_BT2 = frames.slots(self.skip_padding), frames.extent_BT2
         frames = frames.blank_padding()
         pixels_ICHW = slots.gather(frames.pixels_BTCHW)

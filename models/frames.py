@@ -73,8 +73,8 @@ class Chunk:
     start_BT: Tensor
     slots: ComputedSlots
     """Those that need outputs; outputs in other slots are ignored."""
-    order: WalkOrder
-    """The `bload.walk` order of `start_BT`."""
+    order: WalkOrder | None
+    """The `bload.walk` order of `start_BT`; None: slot by slot, which synchronises with nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Frames:
     extra_BT: Tensor | None = None
     """A number per frame, for a network that has an embedding of it."""
     orders: Sequence[WalkOrder] | None = None
-    """`walk_orders` of the starts; None: gradients reach back to the video's start."""
+    """`walk_orders` of the starts; None: walks go slot by slot over the whole block."""
 
     def slots(self, skip_padding: bool) -> ComputedSlots:
         """Return the slots to compute: all, or those that hold a frame."""
@@ -110,10 +110,13 @@ class Frames:
         computed_BT[0, 0] |= ~computed_BT.any()  # so every parameter has a gradient on every rank
         return ComputedSlots(shape_BT, computed_BT)
 
+    def with_orders(self) -> "Frames":
+        """Return these frames with `orders`; without any, gradients reach back to each start."""
+        return self if self.orders else replace(self, orders=walk_orders(self.start_BT, None))
+
     def blank_padding(self) -> "Frames":
         """Move everything to the device of the pixels, with nothing left in padding."""
         device = self.pixels_BTCHW.device
-        orders = walk_orders(self.start_BT, None) if self.orders is None else self.orders
         padding_BT = None if self.valid_BT is None else ~to_device(self.valid_BT, device)
 
         def blank(values: Tensor, value: float) -> Tensor:
@@ -128,5 +131,5 @@ class Frames:
             start_BT=to_device(self.start_BT, device),
             extent_BT2=None if self.extent_BT2 is None else blank(self.extent_BT2, 1),
             extra_BT=None if self.extra_BT is None else blank(self.extra_BT, 0),
-            orders=[order.to(device) for order in orders],
+            orders=self.orders and [order.to(device) for order in self.orders],
         )

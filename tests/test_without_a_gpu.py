@@ -3,6 +3,8 @@
 Tensors of the GPU have no values here, so an operation whose result the host needs raises.
 """
 
+from functools import partial
+
 import pytest
 import torch
 from torch import nn
@@ -13,6 +15,7 @@ from bload import BlockDataset, InputError, collate_blocks, from_dataset, make_p
 from bload.batch.trees import to_device
 from models import build_model, criterion
 from models.criterion import Criterion, loss_divisors
+from models.flat import FlatCore
 from models.frames import Frames
 from models.matcher import Matches, matching_cost
 from models.targets import to_tensors
@@ -30,7 +33,7 @@ class WithoutValues(FakeTensorMode):
 
     def __init__(self):
         super().__init__(allow_non_fake_inputs=True)
-        self.waits = 0
+        self.waits = self.copies = 0
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
@@ -44,6 +47,7 @@ class WithoutValues(FakeTensorMode):
         if func is torch.ops.aten.copy_.default:
             from_host = args[0].device.type == "cuda" and args[1].device.type == "cpu"
             goes_on = args[2:] == (True,)
+        self.copies += from_host
         self.waits += to_host or (from_host and not goes_on)
         return super().__torch_dispatch__(func, types, args, kwargs)
 
@@ -106,6 +110,22 @@ def test_a_step_has_one_precision_and_waits_for_the_matcher_alone(gpu, override,
     nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimiser.step()
     assert gpu.waits == 1
+
+
+@pytest.mark.parametrize("part", TEMPORAL_PARTS)
+def test_what_is_recorded_copies_nothing_and_waits_for_nothing(gpu, part):
+    """A copy from the host would be recorded with the values of one batch."""
+    cfg = compose_job("train", ["model=dds_tiny", f"model.temporal={part}", "model.time=gap"])
+    with GPU:
+        model = build_model(cfg.model).train()
+        pixels = torch.zeros(2, 4, 3, 64, 64, dtype=torch.uint8)
+    starts = torch.tensor([[True, False, True, False], [True, False, False, False]])
+    frames = Frames(pixels, starts, starts, torch.rand(2, 4, 2) / 2 + 0.5, torch.ones(2, 4))
+    core = FlatCore(model, frames, partial(torch.autocast, "cuda", cache_enabled=False))
+    inputs = core.tensors(frames)
+    gpu.waits, gpu.copies = 0, 0
+    core(*inputs)
+    assert (gpu.waits, gpu.copies) == (0, 0)
 
 
 def test_batches_and_boundaries_wait_for_nothing(gpu):

@@ -5,11 +5,11 @@ B blocks, T slots.
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
@@ -22,10 +22,12 @@ from models import build_model
 from models.backbone import freeze_first_stage
 from models.criterion import Criterion
 from models.dds import DDS
+from models.flat import predictions
 from models.frames import Frames, frame_gaps, walk_orders
 from training.ablations import Ablation
 from training.config import TrainConfig, TrainJob
 from training.data import Data
+from training.graph import record_if_possible
 from training.optimiser import Optimiser, build_optimiser, rate_factor
 from training.ranks import Ranks, autocast, free_memory
 from training.sync import mean_weights, synchronise
@@ -209,16 +211,18 @@ def build_training(
     augment = cfg.dataset.augment
     augmentation = Augmentation(**vars(augment), seed=train.seed) if augment else None
     average_fn = get_ema_multi_avg_fn(train.ema) if train.ema else None
+    average = AveragedModel(model, multi_avg_fn=average_fn) if average_fn else None
+    letterbox, has_gaps = Letterbox(source, augmentation), cfg.model.time == "gap"
+    inputs = Inputs(letterbox, ranks.device, has_gaps, train.bptt)
+    network, example = record_if_possible(cfg, ranks, model, loader, inputs)
     training = Training(
         cfg=train,
         ranks=ranks,
         model=model,
-        parallel=model,
-        average=AveragedModel(model, multi_avg_fn=average_fn) if average_fn else None,
+        parallel=network,
+        average=average,
         criterion=Criterion(**vars(cfg.loss)),
-        inputs=Inputs(
-            Letterbox(source, augmentation), ranks.device, cfg.model.time == "gap", train.bptt
-        ),
+        inputs=inputs,
         optimiser=build_optimiser(
             model, train.lr, train.backbone_lr, train.weight_decay, train.muon_lr
         ),
@@ -227,22 +231,24 @@ def build_training(
     )
     if ranks.world_size == 1 or training.has_own_weights:
         return training
-    return replace(training, parallel=in_parallel(model, ranks))
+    return replace(training, parallel=in_parallel(network, ranks, example))
 
 
-def in_parallel(model: DDS, ranks: Ranks) -> DistributedDataParallel:
+def in_parallel(
+    network: nn.Module, ranks: Ranks, example: Frames | None
+) -> DistributedDataParallel:
     """Wrap a model in DDP so that gradients are summed in one order from step 0 on.
 
     DDP rearranges its buckets after the first backward pass. That changes the order of sums over
     three or more ranks, so the first step of a resumed run would differ. A backward pass on two
-    slots of padding, here, gets the rearrangement over with.
+    slots of padding, here, gets the rearrangement over with; on an example of what is recorded, if
+    the network is, since a graph gives all gradients at once.
     """
-    parallel = DistributedDataParallel(model, gradient_as_bucket_view=True)
+    parallel = DistributedDataParallel(network, gradient_as_bucket_view=True)
     parallel.broadcast_buffers = False  # they are constant
     pixels_BTCHW = torch.zeros(1, 2, 3, 64, 64, dtype=torch.uint8, device=ranks.device)
     zeros_BT = torch.zeros(1, 2, dtype=torch.bool, device=ranks.device)
-    outputs = parallel(Frames(pixels_BTCHW, zeros_BT, extra_BT=zeros_BT.float()))
-    values = [getattr(outputs, field.name) for field in fields(outputs)]
-    torch.stack([value.sum() for value in values if isinstance(value, Tensor)]).sum().backward()
+    frames = example or Frames(pixels_BTCHW, zeros_BT, extra_BT=zeros_BT.float())
+    torch.stack([values.sum() for values in predictions(parallel(frames))]).sum().backward()
     parallel.zero_grad()
     return parallel

@@ -148,6 +148,12 @@ class TrainConfig(ProcessConfig):
     padding: str = choice(
         ("masked", "repeated"), "what padding is; repeated: the last frame, to train on", "masked"
     )
+    cuda_graph: str = choice(
+        ("auto", "off"),
+        "auto records steps on a GPU where shapes are fixed",
+        "auto",
+        defining=False,
+    )
     deterministic: bool = key(
         "bitwise reproducible on one machine, slower on GPUs", False, defining=False
     )

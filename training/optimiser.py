@@ -36,19 +36,19 @@ class Muon(torch.optim.Muon):
                 self._step(pairs, group)
 
     def _step(self, pairs: list[tuple[Tensor, Tensor]], group: dict[str, Any]) -> None:
-        updates = []
-        for parameter, gradient in pairs:
-            state = self.state[parameter]
-            if not state:
-                state["momentum_buffer"] = torch.zeros_like(parameter)
-            momentum = state["momentum_buffer"].lerp_(gradient, 1 - group["momentum"])
-            updates.append(torch.lerp(gradient, momentum, group["momentum"]))
+        for parameter, _ in pairs:
+            if not self.state[parameter]:
+                self.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+        parameters, gradients = ([*column] for column in zip(*pairs, strict=True))
+        momenta = [self.state[parameter]["momentum_buffer"] for parameter in parameters]
+        torch._foreach_lerp_(momenta, gradients, 1 - group["momentum"])
+        updates = torch._foreach_lerp(gradients, momenta, group["momentum"])
         updates_MRC = orthogonalise(
             torch.stack(updates), group["ns_coefficients"], group["ns_steps"], group["eps"]
         )
         rate = group["lr"] * 0.2 * max(updates_MRC.shape[1:]) ** 0.5
-        for (parameter, _), update in zip(pairs, updates_MRC, strict=True):
-            parameter.mul_(1 - group["lr"] * group["weight_decay"]).sub_(update, alpha=rate)
+        torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
+        torch._foreach_sub_(parameters, [*updates_MRC.unbind()], alpha=rate)
 
 
 def orthogonalise(

@@ -147,12 +147,12 @@ def set_deterministic(enabled: bool) -> None:
     torch.backends.cudnn.deterministic = enabled
 
 
-def autocast(amp: str, device: torch.device) -> torch.autocast:
+def autocast(amp: str, device: torch.device, cache_enabled: bool = True) -> torch.autocast:
     """Return the precision of forward passes; ``auto``: bf16 on GPUs that support it, else full."""
     enabled = amp == "bf16" or (
         amp == "auto" and device.type == "cuda" and torch.cuda.is_bf16_supported()
     )
-    return torch.autocast(device.type, torch.bfloat16, enabled=enabled)
+    return torch.autocast(device.type, torch.bfloat16, enabled, cache_enabled)
 
 
 def reset_peak_memory(device: torch.device) -> int:

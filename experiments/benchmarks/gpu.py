@@ -42,15 +42,16 @@ REAL = ["dataset.frame_size=[544,544]", "dataset.cache=data/cache-gpu", "train.w
 
 def make_gpu_job(toy: bool, loader: str, *overrides: str) -> TrainJob:
     """Return the job ``train.py model=dds train.amp=bf16`` with these overrides."""
-    line = ["model=dds", f"loader={loader}", "train.amp=bf16", *(TOY if toy else REAL)]
+    line = ["model=dds", f"loader={loader}", "train.amp=bf16", "train.cuda_graph=off"]
+    line += TOY if toy else REAL
     return make_job(toy, *line, *overrides)
 
 
-def make_step_job(toy: bool) -> TrainJob:
+def make_step_job(toy: bool, *overrides: str) -> TrainJob:
     """Return that job with a block of 94 slots, few videos and frames of 600 x 800."""
     line = ["model.recompute=none", "loader.t_max=94", "dataset.cache=null"]
     line += [] if toy else ["dataset.frame_size=[600,800]", "dataset.train_videos=100", *FEW_VIDEOS]
-    return make_gpu_job(toy, LOADERS[-1], *line)
+    return make_gpu_job(toy, LOADERS[-1], *line, *overrides)
 
 
 def measure(toy: bool) -> Iterator[Row]:
@@ -92,10 +93,13 @@ def measure(toy: bool) -> Iterator[Row]:
         "data sheet": peak_teraflops,
     }
     yield row | {"recomputed, %": 100 * share, "walk, % of a step": 100 * walk}
-    try:
-        yield step_row(Contender(make_step_job(toy), ranks), toy)
-    except torch.OutOfMemoryError:
-        print(f"no row for a step of 600 x 800: it does not fit into the memory of {card}")
+    for graphs in ("off", "auto"):
+        try:
+            job = make_step_job(toy, f"train.cuda_graph={graphs}")
+            yield {"graphs": graphs} | step_row(Contender(job, ranks), toy)
+        except torch.OutOfMemoryError:
+            print(f"no row for a step of 600 x 800, graphs {graphs}: it does not fit into {card}")
+        gc.collect()
 
 
 def step_row(contender: Contender, toy: bool) -> Row:
@@ -133,7 +137,7 @@ CARD = {"card": "", "matrix product, TFLOP/s": ",.3g", "data sheet": ",.0f"}
 CARD |= {"recomputed, %": ".0f", "walk, % of a step": ".0f"}
 LOADED = {"loader": "", "frames/s": ",.0f", "share of peak, %": ".1f", "GiB": ".1f"}
 LOADED |= {"steps": ",.0f", "padded": ",.0f", "deleted": ",.0f"}
-STEP = {"frames/s": ",.0f", "ms": ",.0f", "GiB": ".1f", "kernels": ",.0f"}
+STEP = {"graphs": "", "frames/s": ",.0f", "ms": ",.0f", "GiB": ".1f", "kernels": ",.0f"}
 STEP |= {"kernels, ms": ",.0f", "waits": ".0f"}
 TABLES = {
     "card": Table("The card:", CARD),

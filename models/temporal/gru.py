@@ -68,4 +68,4 @@ class GRUMemory(nn.Module):
         with no_autocast(read_BTND.device):
             inputs_BTND = F.linear(read_BTND.to(self.start.dtype), cell.weight_ih, cell.bias_ih)
             recurrence = GRUStep(self.start, cell.weight_hh, cell.bias_hh)
-            return walk(recurrence, inputs_BTND, start_BT, state, order or "segments")
+            return walk(recurrence, inputs_BTND, start_BT, state, order or "slots")

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
 from bload.batch.walk_order import WalkOrder
-from models.frames import Chunk, ComputedSlots, walk_orders
+from models.frames import Chunk, ComputedSlots
 from models.transformer import EncoderLayer, LayerSizes, Sublayer
 
 LONGEST_MEMORY = 94
@@ -51,14 +51,16 @@ class TemporalStack(nn.Module):
         Args:
             state: what an earlier call returned, to continue inside a video; None starts anew.
             slots: those that need outputs; None: all.
-            orders: None: one of the whole block.
+            orders: None: walks go slot by slot over the whole block.
         """
         slots = slots or ComputedSlots((start_BT.shape[0], start_BT.shape[1]))
         state, outputs, first = state or [None] * len(self.layers), [], 0
-        for order in orders or walk_orders(start_BT, None):
-            part = slice(first, first + order.slots)
+        whole: list[WalkOrder | None] = [None]
+        for order in orders or whole:
+            count = order.slots if order else start_BT.shape[1]
+            part = slice(first, first + count)
             tokens = embeddings_BTND[:, part]
-            chunk = Chunk(start_BT[:, part], slots.chunk(first, order.slots), order)
+            chunk = Chunk(start_BT[:, part], slots.chunk(first, count), order)
             outputs_L, states = [], []
             for layer, old in zip(self.layers, state, strict=True):
                 tokens, new = layer(tokens, query_position_ND, chunk, old)
@@ -66,7 +68,7 @@ class TemporalStack(nn.Module):
                 states.append(new)
             state = tree_map_only(Tensor, Tensor.detach, states)
             outputs.append(self.norm(torch.stack(outputs_L)))
-            first += order.slots
+            first += count
         return outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=2), state
 
 

@@ -11,10 +11,11 @@ GPU = Ranks(0, 1, torch.device("cuda", 0))
 
 
 @pytest.mark.parametrize("temporal", ["dds", "gru", "scan", "none"])
-def test_losses_are_those_of_the_cpu(config, temporal):
+def test_losses_are_those_of_the_cpu(config, temporal, capsys):
     cfg = config("model.dropout=0", f"model.temporal={temporal}", "train.amp=off")
     on_gpu, on_cpu = (next(take_steps(cfg, ranks)).losses["loss"] for ranks in (GPU, one_rank()))
     assert on_gpu == pytest.approx(on_cpu, rel=2e-3)
+    assert "not recorded" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("amp", ["auto", "off"])

@@ -1,0 +1,127 @@
+"""CUDA graphs of the network: ``train.cuda_graph``. A GPU replays one without the host.
+
+Both passes are recorded once, without matcher, losses and optimiser. The order of wrapping matters:
+
+1. the moving average copies it; a copy of what is recorded would replay the original's graph;
+2. the pass is recorded, which hooks of DDP would prevent;
+3. DDP wraps what is recorded, with a first backward pass of the full shape.
+
+Gradients are in the same memory in every step, so a step has one batch per rank
+(https://github.com/pytorch/pytorch/issues/181723). Evaluation is never recorded.
+"""
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+
+from bload import BlockLoader
+from models.dds import DDS
+from models.flat import FlatCore, predictions
+from models.frames import Frames
+from models.outputs import Outputs
+from training.config import TrainJob
+from training.ranks import Ranks, autocast
+
+NAMES = [field.name for field in fields(Outputs)]
+MOST_DEVIATION = {"off": 0.01, "auto": 0.1, "bf16": 0.1}
+"""Largest deviation that passes for rounding, as a share, by ``train.amp``."""
+
+
+class Recorded(nn.Module):
+    """A network whose training pass is replayed; other batches than the example's are computed."""
+
+    def __init__(self, core: FlatCore, example: Frames) -> None:
+        super().__init__()
+        inputs = tuple(values.clone() for values in core.tensors(example))  # a replay reads these
+        self.shapes = [(values.shape, values.dtype) for values in inputs]
+        self.core = core
+        torch.cuda.make_graphed_callables(core, inputs)  # replaces its `forward`
+
+    def forward(self, frames: Frames, state: None = None) -> Outputs:
+        """Return the outputs without a state; a replay overwrites those of the one before."""
+        inputs = self.core.tensors(frames)
+        if [(values.shape, values.dtype) for values in inputs] != self.shapes:
+            return self.core.model(frames)
+        values = dict(zip(NAMES, self.core(*inputs), strict=False))
+        return Outputs(**values, extent_BT2=frames.extent_BT2)
+
+
+def can_record(device: torch.device) -> bool:
+    return device.type == "cuda"
+
+
+def why_not(cfg: TrainJob, model: DDS, loader: BlockLoader) -> str:
+    """Return the first reason why steps cannot be recorded; empty if there is none."""
+    reasons = {
+        "blocks have several sizes": not loader.sampler.plan.has_one_size,
+        "padding is skipped (model.skip_padding)": model.skip_padding,
+        "ranks exchange frames (train.exchange)": model.exchange,
+        "states go on from step to step (loader.long=carry)": loader.sampler.plan.carries,
+        "gradients stop within blocks (train.bptt)": cfg.train.bptt is not None,
+        "not all activations are kept (model.recompute)": model.recomputed > 0 or model.offload,
+        "a step has several batches (train.micro_batches)": cfg.train.micro_batches > 1,
+        "ranks have unequal batches (loader.balance)": cfg.loader.balance == "counts",
+    }
+    return next((reason for reason, holds in reasons.items() if holds), "")
+
+
+def record_if_possible(
+    cfg: TrainJob, ranks: Ranks, model: DDS, loader: BlockLoader, inputs: Any
+) -> tuple[nn.Module, Frames | None]:
+    """Record the network of a run, and check it; return it with the frames of this rank's batch.
+
+    If that fails on any rank, print the reason, and return the network itself. No GPU, no reason.
+    """
+    network: nn.Module = model
+    if cfg.train.cuda_graph == "off" or not can_record(ranks.device):
+        return network, None
+    reason, frames = why_not(cfg, model, loader), None
+    if not reason:
+        try:
+            blocks = next(loader.sampler.batches())
+            batch = loader.data.collate_fn([loader.data.dataset[block] for block in blocks])
+            frames, _ = inputs(batch)
+            precision = partial(autocast, cfg.train.amp, ranks.device, cache_enabled=False)
+            network = Recorded(FlatCore(model, frames, precision), frames)
+            share, most = deviation(network, model, frames, precision), MOST_DEVIATION
+            if not share <= most[cfg.train.amp]:
+                reason = f"outputs or gradients deviate by {share:.2g} of their size"
+        except Exception as error:  # a step works without a graph
+            reason = f"recording failed: {type(error).__name__}: {error}".splitlines()[0]
+    reasons = [text for text in ranks.gather(reason) if text]
+    if not reasons:
+        return network, frames
+    ranks.print(f"steps are not recorded as CUDA graphs: {reasons[0]}")
+    return model, None
+
+
+def deviation(
+    recorded: nn.Module, model: DDS, frames: Frames, precision: Callable[[], torch.autocast]
+) -> float:
+    """Return how far a recorded network deviates, as a share of an output or a gradient.
+
+    On another batch, the slots in reverse; weights of zero, which hide what they multiply, drawn.
+    """
+    turned = {"pixels_BTCHW": frames.pixels_BTCHW.flip(1), "start_BT": frames.start_BT.flip(1)}
+    frames = replace(frames, **turned, orders=None)
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    zeros, results = [parameter for parameter in trained if not parameter.any()], []
+    with torch.random.fork_rng([frames.pixels_BTCHW.device] if torch.cuda.is_available() else []):
+        for parameter in zeros:
+            nn.init.normal_(parameter, std=0.02)
+        for network in (model, recorded):
+            torch.manual_seed(0)  # dropout
+            with precision():
+                outputs = predictions(network(frames))
+            loss = torch.stack([values.square().mean() for values in outputs]).sum()
+            gradients = torch.autograd.grad(loss, trained)
+            results.append([values.detach().clone() for values in (*outputs, *gradients)])
+        for parameter in zeros:
+            nn.init.zeros_(parameter)
+    sizes = torch.stack([values.norm() for values in results[0]])
+    errors = torch.stack([(one - other).norm() for one, other in zip(*results, strict=True)])
+    return float((errors / sizes.clamp(min=0.01 * sizes.mean())).max())  # some are rounding alone
