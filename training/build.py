@@ -235,7 +235,7 @@ def build_training(
 
 
 def in_parallel(
-    network: nn.Module, ranks: Ranks, example: Frames | None
+    network: nn.Module, ranks: Ranks, example: Frames | None = None
 ) -> DistributedDataParallel:
     """Wrap a model in DDP so that gradients are summed in one order from step 0 on.
 
