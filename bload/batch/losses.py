@@ -43,7 +43,9 @@ def mean_loss(
             under ``balance="counts"``, or with a group of another size than the loader's; or the
             batch comes from no loader.
     """
-    batches = [batch] if isinstance(batch, Batch) else [*batch]
+    batches = [batch] if isinstance(batch, Batch) else batch if isinstance(batch, Sequence) else []
+    if not batches or not all(isinstance(each, Batch) for each in batches):
+        raise InputError(f"batch is {batch!r:.60}; give a batch, or a list of those of the step")
     if not isinstance(loss_sum, Tensor):
         raise InputError(
             f"loss_sum is {loss_sum!r}; give a tensor, for a batch without frames the sum over its "

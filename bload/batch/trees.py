@@ -83,7 +83,10 @@ def collect_objects(pieces: Sequence[Sequence[Any]], sequence_S: np.ndarray) -> 
 def as_tensors(value: Any) -> Any:
     """Convert arrays of numbers to tensors, if possible without a copy; dicts by key."""
     if isinstance(value, Tensor):
-        return value
+        is_dense = value.layout == torch.strided and not (value.is_quantized or value.is_nested)
+        if is_dense and value.device.type == "cpu":
+            return value
+        raise InputError("a sparse, nested, quantised or GPU tensor; give dense CPU tensors")
     if np.ma.is_masked(value):
         raise InputError("a masked array has missing values; fill them, or leave the frames out")
     if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":

@@ -160,8 +160,6 @@ def _find_fault(name: str, tree: Any, length: int | None) -> str:
         parts = {f"{name} {key!r}": part for key, part in tree.items()}
     for key, part in parts.items():
         is_tensor = isinstance(part, Tensor) and part.dim() > 0
-        if is_tensor and (part.layout != torch.strided or part.is_quantized or part.is_nested):
-            return f"{key} that are sparse, nested or quantised; give dense tensors"
         if is_tensor and part.requires_grad:
             return f"{key} that require a gradient; give them detached, and train in the model"
         if not (is_tensor or (takes_lists and isinstance(part, list | tuple))):

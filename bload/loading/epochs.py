@@ -23,6 +23,9 @@ from bload.packing.plan import Plan, filler_block, round_up
 from bload.schedule.balance import Last, make_schedule
 from bload.schedule.schedule import COST_PER_SLOT, EpochAccount, Schedule
 
+MOST_PADDING = 2**16
+"""Most slots in a block, if all sequences together have fewer frames."""
+
 
 class Place(NamedTuple):
     """Position of a sampler: the whole of its state."""
@@ -92,7 +95,8 @@ class Epochs:
         self.world_size, self.even = world_size, balance != "counts"
         self.multiple_of = check_whole("multiple_of", multiple_of, 1)
         natural = natural_t_max(self.lengths, packer, self.multiple_of)
-        self.t_max = check_whole("t_max", natural if t_max is None else t_max, 1)
+        most = max(self.frames, MOST_PADDING)
+        self.t_max = check_whole("t_max", natural if t_max is None else t_max, 1, most)
         long = {**find_packer(packer).options, **options}.get("long")
         name = self.names.__getitem__ if self.names else str
         check_fit(self.lengths, self.t_max, long, name, multiple_of=self.multiple_of)
@@ -246,8 +250,8 @@ class Epochs:
             "block_sizes": [*sizes] if sizes else None,
             "batch_slots": self.batch_slots if sizes else None,
             "batches per step": batches_per_step if pack.makes_batches else None,
-            "ranks": self.world_size if self.balance == "queue" else None,
             "balance": self.balance if is_balanced else None,
+            "ranks": self.world_size if self.balance == "queue" else None,
             "cost": [*astuple(self.cost)] if is_balanced else None,
             "sequences": len(self.lengths),
             "frames": self.frames,

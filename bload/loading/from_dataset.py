@@ -55,6 +55,8 @@ class DatasetSource:
     def _split(self, item: Any, number: int) -> tuple[Any, Any]:
         """Return inputs and targets of an item."""
         fault = ""
+        if hasattr(item, "columns"):  # a table of pandas or polars
+            item = {name: item[name] for name in item.columns}
         if isinstance(item, Mapping):
             if self.inputs is None and self.targets is None and len(item) > 1:
                 fault = f"a dict of {_names(item)}; name its keys: inputs=..., targets=..."
@@ -87,9 +89,8 @@ class DatasetSource:
         for role, tree in zip(ROLES, (inputs, targets), strict=True):
             is_dict = isinstance(tree, Mapping)
             for key, value in (tree if is_dict else {role: tree}).items():
-                array = None if value is None else self._as_array(value, role)
-                if role == "targets" and (key in kept if is_dict else kept):
-                    array = None
+                is_kept = role == "targets" and (key in kept if is_dict else kept)
+                array = None if value is None or is_kept else self._as_array(value, role)
                 if role == "inputs" and array is None:
                     kind = type(value).__name__ + f" of {getattr(value, 'dtype', 'objects')}"
                     raise InputError(
@@ -139,8 +140,11 @@ class DatasetSource:
             like: a tensor; lists of whole numbers are converted to its dtype if it is of floats.
         """
         if isinstance(value, Tensor):
-            return value
+            return as_tensors(value)
+        if hasattr(value, "toarray"):  # scipy's sparse arrays
+            return None
         if hasattr(value, "shape") and not isinstance(value, np.generic):  # numpy, h5py, zarr
+            value = value.to_numpy() if hasattr(value, "to_numpy") else value  # pandas, polars
             return value if value.dtype.kind in "biufc" else None
         entry = value
         while isinstance(entry, list | tuple) and entry:
@@ -204,6 +208,10 @@ def from_dataset(
         )
     if hasattr(dataset, "iloc"):  # pandas, whose [i] looks for the label i
         dataset = dataset.to_dict("records") if hasattr(dataset, "columns") else dataset.tolist()
+    if getattr(dataset, "is_nested", False):
+        dataset = dataset.unbind()
+    if hasattr(dataset, "to_dicts"):  # polars
+        dataset = dataset.to_dicts()
     if hasattr(dataset, "to_pylist"):  # pyarrow, whose [i] is a column
         dataset = dataset.to_pylist()
     lengths: Any
@@ -249,7 +257,8 @@ def _read_column(dataset: Any, name: str) -> Sequence[Any]:
 
 def _length(value: Any) -> int | None:
     """Return the length of a sequence, None for a single value, such as a string."""
-    if isinstance(value, str) or not hasattr(value, "__len__") or getattr(value, "ndim", 1) == 0:
+    is_single = isinstance(value, str) or not hasattr(value, "__len__") or hasattr(value, "toarray")
+    if is_single or getattr(value, "ndim", 1) == 0:
         return None
     return len(value)
 

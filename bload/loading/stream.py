@@ -28,6 +28,21 @@ def beginning(worker: int) -> dict[str, Any]:
     return {**numbers, "waiting": [], "last": None}
 
 
+def are_positions(state: Any, workers: int) -> bool:
+    """Return True for a step, the worker whose turn it is, and a position of each worker."""
+    try:
+        numbers, positions = [state["step"], state["turn"]], state["positions"]
+        for position in positions:
+            waiting = [*position["waiting"], *chain(*(position["last"] or []))]
+            numbers += [position[key] for key in ("read", "passed", "skipped")]
+            numbers += [*chain(*dict(waiting).items()), len(dict(waiting)) - len(waiting)]
+        in_order = [position["worker"] for position in positions] == [*range(workers)]
+        are_counts = all(type(number) is int and number >= 0 for number in numbers)
+        return are_counts and in_order and state["turn"] < workers
+    except (KeyError, TypeError, ValueError):
+        return False
+
+
 class StreamBlocks(IterableDataset[Batch]):
     """Yields batches of blocks that are packed while the stream is read.
 
@@ -91,7 +106,7 @@ class StreamBlocks(IterableDataset[Batch]):
         self.skip, self.sharded = skip, sharded
         self.t_max, self.window = t_max, window
         self.rows = max(1, check_whole("batch_slots", batch_slots or 0, 0) // t_max)
-        """Blocks in a batch."""
+        """Blocks in a batch; the last is filled up to `window` of them at most."""
         self.targets_per: TargetsPer = targets_per
         self.pad = copy_pad(pad)
         self.rank, self.world_size = rank, world_size
@@ -119,7 +134,7 @@ class StreamBlocks(IterableDataset[Batch]):
         blocks, like = shard.blocks(), None
         while samples := list(islice(blocks, self.rows)):
             is_first, like = like is None, samples[0].like
-            samples += [self.filler(like)] * (self.rows - len(samples))
+            samples += [self.filler(like)] * (min(self.rows, self.window) - len(samples))
             yield collate_blocks(samples, self.pad), shard.position(), like if is_first else None
         yield None, shard.position(), None
 

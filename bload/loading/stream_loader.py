@@ -18,7 +18,7 @@ from bload.loading.epochs import as_json_types
 from bload.loading.loader import make_data_loader, with_generator
 from bload.loading.ranks import compare_ranks, resolve_rank
 from bload.loading.sampler import ENDED
-from bload.loading.stream import StreamBlocks, beginning
+from bload.loading.stream import StreamBlocks, are_positions, beginning
 
 
 class StreamLoader:
@@ -163,7 +163,8 @@ class StreamLoader:
             raise InputError(f"the stream has no sequence to pack; {skipped} were skipped")
         if not likes:
             return None
-        return collate_blocks([stream.filler(likes[0])] * stream.rows, stream.pad)
+        rows = min(stream.rows, stream.window)
+        return collate_blocks([stream.filler(likes[0])] * rows, stream.pad)
 
     def _definition(self) -> dict[str, Any]:
         """Return the settings that all ranks share and a position depends on."""
@@ -196,14 +197,15 @@ class StreamLoader:
         Raises:
             InputError: the state belongs to another rank or other options.
         """
-        if not (isinstance(state, dict) and {*self.state_dict()} <= {*state}):
-            raise InputError("this is no state_dict of a StreamLoader")
+        is_state = isinstance(state, dict) and isinstance(state.get("stream"), dict)
         definition = {"rank": self.stream.rank, **self._definition()}
-        if changes := differences(state["stream"], definition):
+        if is_state and (changes := differences(state["stream"], definition)):
             raise InputError(
                 f"the saved position is of another loader: {changes}; restore these settings, and "
                 "give each rank its own"
             )
+        if not (is_state and are_positions(state, self._workers)):
+            raise InputError("this is no state_dict of a StreamLoader")
         self._place = self._begin = {key: state[key] for key in self._place}
         self._iterations += 1
 

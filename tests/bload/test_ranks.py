@@ -89,6 +89,9 @@ def test_a_mean_takes_single_numbers():
     ):
         with pytest.raises(InputError, match=words):
             mean_loss(loss_sum, batch, count)
+    for nothing in (None, [], [None]):
+        with pytest.raises(InputError, match="give a batch, or a list of those of the step"):
+            mean_loss(torch.ones(()), nothing)
 
 
 def test_the_mean_of_a_step_is_right_in_several_batches_or_refused():
@@ -211,6 +214,7 @@ def test_ranks_that_disagree_all_end_with_the_same_sentence(ranks):
             ({"balance": ("none", "pairs")}, ("balance is none on rank 0", "pairs on rank 1")),
             ({"batch_slots": (20, 10), "micro_batches": (1, 2)}, ("micro_batches is 1 on",)),
             ({"pad": ({}, {"targets": 1.0})}, ("pad is {} on rank 0",)),
+            ({"balance": ("queue", "none")}, ("balance is queue on rank 0 and none on",)),
             ({"names": ([*"abcdefg"], [*"gfedcba"])}, ("names digest is",)),
         ):
             (sentence,) = {*ranks.run(refused, kind)}

@@ -1,6 +1,7 @@
 """The sampler alone: sizes, positions and refusals."""
 
 import json
+from itertools import product
 
 import numpy as np
 import pytest
@@ -60,9 +61,15 @@ def test_what_is_no_position_is_refused():
     sampler = BlockSampler(lengths=LENGTHS, packer="bload", batch_slots=26)
     state = sampler.state_dict(1)
     earlier = {key: value for key, value in state.items() if key != "chunk"}
-    for broken in ("text", {}, earlier, state | {"plan": "text"}, state | {"epoch": 0.5}):
+    wrong = [{"plan": "text"}, {"epoch": 0.5}, {"step": 999}, {"first_step": 2}]
+    for broken in ("text", {}, earlier, *(state | change for change in wrong)):
         with pytest.raises(InputError, match="no state_dict"):
             sampler.load_state_dict(broken)
+    for elastic, size in product((False, True), (-2, 0)):
+        other = BlockSampler(lengths=LENGTHS, packer="bload", batch_slots=26, elastic=elastic)
+        broken = state | {"plan": state["plan"] | {"blocks per step": size}}
+        with pytest.raises(InputError, match=f"step was {size} and is 2; restore .* anew$"):
+            other.load_state_dict(broken)
 
 
 def test_wrong_settings_are_refused_at_once():
@@ -70,6 +77,7 @@ def test_wrong_settings_are_refused_at_once():
     for changes, words in [
         ({"batch_slots": 26.0}, "batch_slots is 26.0; give a whole number"),
         ({"last": "drop", "batch_slots": 1200}, "takes 100; lower batch_slots"),
+        ({"t_max": 10**7}, "t_max is 10000000; give a whole number from 1 to 65536"),
         ({"lengths": [12, 0, 4], "names": names}, "sequence b has length 0"),
         ({"names": names[1:]}, "2 names for 3 lengths"),
         ({"t_max": 11, "names": names}, "sequence a has 12 frames .* t_max is 11"),

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_array
 
 from bload import BlockLoader, InputError, from_dataset
 
@@ -226,6 +227,9 @@ TABLE = [{"x": np.arange(n) + 0.5, "y": [n] * n, "n": n} for n in LENGTHS]
         (FRAMES, "n", {}, "no column 'n'; give length as a list"),
         (FRAMES, LENGTHS - (LENGTHS > 5), {}, r"item \d has \d frames but its length is \d"),
         ([(one, 1) for one in FRAMES], LENGTHS, {}, 'targets_per="sequence"'),
+        ([one.to_sparse() for one in FRAMES], LENGTHS, {}, "give dense CPU tensors"),
+        ([one.to("meta") for one in FRAMES], LENGTHS, {}, "give dense CPU tensors"),
+        ([csr_array(one) for one in FRAMES], LENGTHS, {}, "type csr_array .* give inputs as a ten"),
         (TABLE, LENGTHS, {"inputs": "z"}, "no 'z'; it has 'x', 'y', 'n'"),
         (TABLE, LENGTHS, {}, "item 0 is a dict of 'x', 'y', 'n'; name its keys: inputs="),
         (TABLE, LENGTHS, {"inputs": ["x", "n"]}, "n of item 0 is one value but its length is 3"),
@@ -274,6 +278,22 @@ def test_pandas_objects_are_read_by_position():
     with pytest.raises(IndexError) as caught:
         list(BlockLoader(source, names=names))
     assert any(" of v" in note for note in caught.value.__notes__)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_tables_of_sequences_and_sequences_that_are_tables_are_read(library):
+    frames = pytest.importorskip(library)
+    groups = [frames.DataFrame({"x": [0.5] * n, "y": [n] * n}) for n in LENGTHS]
+    table = frames.DataFrame({"n": LENGTHS, **{key: [[*g[key]] for g in groups] for key in "xy"}})
+    keys = {"inputs": "x", "targets": "y"}
+    for source in (from_dataset(groups, len, **keys), from_dataset(table, "n", **keys)):
+        for batch in batches(source):
+            assert (batch.inputs_BT == 0.5 * batch.valid_BT).all()
+            lengths_BT = torch.tensor(LENGTHS)[batch.sequence_BT]
+            assert torch.equal(batch.targets_BT, lengths_BT.where(batch.valid_BT, -100))
+    with pytest.raises(InputError, match="item 0 is a dict of 'x', 'y'; name its keys"):
+        batches(from_dataset(groups, len))
+    assert len(batches(from_dataset([group["x"] for group in groups], len)))
 
 
 class Buffers:

@@ -72,7 +72,8 @@ def test_every_sequence_is_in_one_block_of_one_rank_and_worker(workers, batch_sl
         for rank in range(ranks):
             options = {"rank": rank, "world_size": ranks, "workers": workers}
             batches = [*loader_of(batch_slots=batch_slots, **options)]
-            assert {tuple(b.valid_BT.shape) for b in batches} == {(batch_slots // T_MAX, T_MAX)}
+            shapes = {tuple(batch.valid_BT.shape) for batch in batches}
+            assert shapes - {(2, T_MAX)} == {(batch_slots // T_MAX, T_MAX)}
             assert [b.frames_in_step for b in batches] == [int(b.valid_BT.sum()) for b in batches]
             rows = rows_of(batches)
             found += [frame for row in rows for frame in row]
@@ -174,8 +175,13 @@ def test_a_position_of_another_stream_or_other_options_is_refused():
     ]:
         with pytest.raises(InputError, match=words):
             loader_of(**options).load_state_dict(state)
-    with pytest.raises(InputError, match="no state_dict"):
-        original.load_state_dict({})
+    own = state["positions"][0]
+    changed = [{"read": -1}, {"passed": "x"}, {"waiting": [[5]]}, {"worker": 1}, {"last": 3}]
+    wrong = [{"positions": [own | change]} for change in [*changed, {"waiting": [[5, 2]] * 2}]]
+    wrong += [{"positions": []}, {"step": -1}, {"turn": 1}, {"stream": []}]
+    for damaged in [{}, {"stream": state["stream"]}, *(state | change for change in wrong)]:
+        with pytest.raises(InputError, match="no state_dict"):
+            original.load_state_dict(damaged)
 
 
 def frames(*lengths):
