@@ -9,9 +9,13 @@ models/config.py.
 """
 
 import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields, make_dataclass, replace
 from fractions import Fraction
 from functools import cache
+from multiprocessing import get_start_method
 from pathlib import Path
 from typing import Any, ClassVar, get_args, get_type_hints
 
@@ -30,6 +34,8 @@ TIMEOUT = 600.0
 """Default number of seconds that a rank waits for the others, or for data."""
 MAX_COUNT = 10**9
 """Upper bound of counts that have no natural one."""
+CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+"""Microseconds of CPU time in a period, and the period, in a container."""
 CONFIGS = Path(__file__).parents[1] / "configs"
 
 
@@ -104,9 +110,14 @@ class ProcessConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.workers and get_start_method(allow_none=True) == "loky":
+            raise InputError(f"joblib's processes have no data workers; set {self.prefix}workers=0")
         if self.workers < 0:
             on_linux = hasattr(os, "sched_getaffinity")  # as set by Slurm or a container
             cores = len(os.sched_getaffinity(0)) if on_linux else os.cpu_count() or 1
+            with suppress(OSError, ValueError):  # no such file, or "max"
+                quota, period = map(int, CPU_QUOTA.read_text().split())
+                cores = min(cores, quota // period)
             self.workers = min(8, max(1, cores // int(os.environ.get("LOCAL_WORLD_SIZE", 1))))
 
 
@@ -270,6 +281,19 @@ class TrainJob:
                 "train.exchange=frames needs equal weights and as many batches on every rank; set "
                 "train.sync=allreduce and another loader.balance than counts"
             )
+
+
+@contextmanager
+def naming_keys(cfg: TrainJob) -> Iterator[None]:
+    """Give the library's options their groups in what it refuses in the body."""
+    groups = {key.name: part.prefix for part in (cfg.loader, cfg.train) for key in fields(part)}
+    try:
+        yield
+    except InputError as error:
+        sentence = str(error).replace("elastic=True", "run.resume=elastic")
+        options = r"(?<![.\w])(\w+_\w+|\w+(?==))"  # t_max, last=
+        words = re.sub(options, lambda option: groups.get(option[1], "") + option[1], sentence)
+        raise InputError(words) from error
 
 
 @dataclass

@@ -10,7 +10,7 @@ from datasets.annotations.read import KNOBS_FILE
 from datasets.build import build_source, saved_config
 from datasets.config import DatasetConfig, SyntheticConfig
 from datasets.synthetic.yardsticks import Yardsticks, make_yardsticks
-from training.config import EvalJob, TrainJob
+from training.config import EvalJob, TrainJob, naming_keys
 from training.folder import read_json
 from training.ranks import Ranks
 from training.stopping import detach_worker
@@ -58,6 +58,7 @@ def open_data(cfg: TrainJob, ranks: Ranks) -> Data:
         validation_split, final_split = cfg.dataset.splits
         validation = open_split(cfg.dataset, validation_split) if validation_split else None
         final = open_split(cfg.dataset, final_split)
+    with ranks.agree_on_errors(), naming_keys(cfg):
         loader = BlockLoader(
             source,
             cfg.loader.name,

@@ -35,6 +35,9 @@ class StepList(list[Any]):
     what that returns to the collate function; so the list may carry more than its entries.
     """
 
+    turn = 0, 0
+    """Pass of its sampler, and number in the pass."""
+
     def __init__(self, entries: Iterable[Any], step: Step) -> None:
         super().__init__(entries)
         self.step = step

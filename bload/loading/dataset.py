@@ -5,9 +5,8 @@ from inspect import signature
 from typing import Any, Protocol
 
 import numpy as np
-import torch
 from torch import Tensor
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, get_worker_info
 
 from bload.batch.batch import BlockSample, TargetsPer
 from bload.batch.step import Step, StepList, require_step
@@ -71,6 +70,11 @@ class BlockDataset(Dataset[BlockSample]):
             self._takes_epoch = False
         self._like: tuple[Any, Any] = (None, None)
         """Frames and targets of sequence 0 without frames, from the first read on."""
+        self._turn = 0, 0
+        """That of the last batch."""
+
+    def __len__(self) -> int:
+        raise TypeError("the sampler shares blocks among ranks; set use_distributed_sampler=False")
 
     def __getitem__(self, block: Block) -> BlockSample:
         (sample,) = self.__getitems__([block])
@@ -79,6 +83,13 @@ class BlockDataset(Dataset[BlockSample]):
     def __getitems__(self, blocks: list[Block]) -> list[BlockSample]:
         """Return the samples of a batch of blocks, with its step if `blocks` is a `StepList`."""
         step: Step | None = getattr(blocks, "step", None)
+        before, self._turn = self._turn, getattr(blocks, "turn", (0, 0))
+        workers = getattr(get_worker_info(), "num_workers", 1)
+        if before[0] == self._turn[0] and self._turn[1] - before[1] > workers:
+            raise InputError(
+                f"batch {self._turn[1]} of this rank follows batch {before[1]}: a trainer shards "
+                "its batches again; do not let it prepare the DataLoader (docs/trainers.md)"
+            )
         options = {"epoch": require_step(step).epoch} if self._takes_epoch else {}
         if self._like[0] is None:  # fillers need shapes and dtypes too
             frames, targets = self._read(0, 0, 1, options)

@@ -199,8 +199,9 @@ class BlockSampler(Sampler[list[Block]]):
             InputError: in place of the next batch, if the sampler has been moved meanwhile.
         """
         generation = self._generation
-        for blocks in self.epochs.batches(self.place, self.rank):
+        for number, blocks in enumerate(self.epochs.batches(self.place, self.rank)):
             self.check_pass(generation)
+            blocks.turn = generation, number
             yield blocks
 
     def check_pass(self, generation: int) -> None:

@@ -30,25 +30,21 @@ def check_fit(
     t_max: int,
     long: str | None = "error",
     name: Callable[[int], str] = str,
-    group: str = "",
     multiple_of: int = 1,
 ) -> None:
     """Raise InputError if a sequence is longer than a block and `long` is ``error``.
 
     Args:
         name: number of a sequence -> its name in the message.
-        group: group of the keys in a config, such as ``loader.``.
         multiple_of: slots of every segment are a multiple of this, so that none can be cut.
     """
     if long == "error" and (longest := int(lengths.max())) > t_max:
         s = int(np.argmax(lengths > t_max))
         longest = -(-int(longest) // multiple_of) * multiple_of
-        quote = "" if group else '"'
         ways = ["truncate"] if multiple_of > 1 else ["split", "truncate"]
         raise InputError(
-            f"sequence {name(s)} has {lengths[s]} frames but {group}t_max is {t_max}; raise it to "
-            f"{longest}, the longest, or set "
-            + any_of(f"{group}long={quote}{way}{quote}" for way in ways)
+            f"sequence {name(s)} has {lengths[s]} frames but t_max is {t_max}; raise it to "
+            f"{longest}, the longest, or set " + any_of(f'long="{way}"' for way in ways)
         )
 
 
