@@ -23,9 +23,6 @@ from bload.packing.plan import Plan, filler_block, round_up
 from bload.schedule.balance import Last, make_schedule
 from bload.schedule.schedule import COST_PER_SLOT, EpochAccount, Schedule
 
-MOST_PADDING = 2**16
-"""Most slots in a block, if all sequences together have fewer frames."""
-
 
 class Place(NamedTuple):
     """Position of a sampler: the whole of its state."""
@@ -95,7 +92,7 @@ class Epochs:
         self.world_size, self.even = world_size, balance != "counts"
         self.multiple_of = check_whole("multiple_of", multiple_of, 1)
         natural = natural_t_max(self.lengths, packer, self.multiple_of)
-        most = max(self.frames, MOST_PADDING)
+        most = max(self.frames, 2**16)  # more would be padding alone
         self.t_max = check_whole("t_max", natural if t_max is None else t_max, 1, most)
         long = {**find_packer(packer).options, **options}.get("long")
         name = self.names.__getitem__ if self.names else str

@@ -1,6 +1,7 @@
 """Run ``torchrun --nproc_per_node=2 examples/trainers/with_transformers.py``, or go on."""
 
 import random
+from itertools import compress
 
 from torch.utils.data import DataLoader
 from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments
@@ -16,6 +17,11 @@ class BlockTrainer(Trainer):
 
     def blocks(self, data, **options):
         labels = "labels" if "labels" in data[0] else None
+        if left := {*data[0]} - {"input_ids", "labels", "attention_mask"}:
+            print(f"columns that are left out: {', '.join(sorted(left))}")
+        if "attention_mask" in data[0]:  # 0 on padding
+            keys = data[0].keys() & {"input_ids", "labels"}
+            data = [{key: [*compress(t[key], t["attention_mask"])] for key in keys} for t in data]
         lengths = [len(item["input_ids"]) for item in data]
         source = from_dataset(data, lengths, inputs="input_ids", targets=labels)
         options |= {"t_max": self.t_max, "batch_slots": self.batch_slots, "seed": self.args.seed}

@@ -1,12 +1,14 @@
 """The sampler alone: sizes, positions and refusals."""
 
 import json
-from itertools import product
+from itertools import islice, product
 
 import numpy as np
 import pytest
+import torch
+from torch.utils.data import DataLoader
 
-from bload import BlockSampler, InputError
+from bload import BlockDataset, BlockSampler, InputError, collate_blocks, from_dataset
 
 LENGTHS = np.random.default_rng(1).integers(1, 13, 40)
 
@@ -101,3 +103,20 @@ def test_a_loaded_position_is_never_lost_in_silence():
     sampler.load_state_dict({**state, "step": steps})
     sampler.set_epoch(4)  # after a finished epoch
     assert (sampler.epoch, sampler.step) == (4, 0)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_batches_that_are_sharded_again_are_refused(workers):
+    def sequences(shard, shards):
+        sampler = BlockSampler(LENGTHS, rank=0, world_size=2)
+        batches = islice(sampler, shard, None, shards)  # as Accelerate's `BatchSamplerShard`
+        dataset = BlockDataset(from_dataset([torch.zeros(n) for n in LENGTHS], LENGTHS))
+        options = {"batch_sampler": batches, "collate_fn": collate_blocks, "num_workers": workers}
+        return [s for b in DataLoader(dataset, **options) for s in b.segments.sequence_S.tolist()]
+
+    assert 10 < len(sequences(0, 1)) == len({*sequences(3, 1)} | {*sequences(0, 1)}) < 30
+    for shard in (0, 1):
+        with pytest.raises(InputError, match="a trainer shards its batches again"):
+            sequences(shard, 2)
+    with pytest.raises(TypeError, match="set use_distributed_sampler=False"):
+        len(BlockDataset(from_dataset([torch.zeros(3)], [3])))  # as Lightning's sampler asks

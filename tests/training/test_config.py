@@ -13,7 +13,7 @@ from datasets.config import SyntheticConfig
 from models.config import LossConfig, ModelConfig
 from tests.installation import ROOT, run
 from training.compose import compose_job
-from training.config import CONFIGS, TrainConfig, loader_schema
+from training.config import CONFIGS, TrainConfig, loader_schema, naming_keys
 
 GROUPS = sorted(
     f"{path.parent.relative_to(CONFIGS)}={path.stem}"
@@ -62,6 +62,18 @@ def test_a_value_or_key_that_no_config_takes_is_refused_in_a_sentence():
     ):
         with pytest.raises(InputError, match=words):
             compose_job("train", line.split())
+
+
+def test_what_the_library_refuses_is_said_in_keys_with_their_groups():
+    job = compose_job("train", [])
+    for words, expected in (
+        ("lower batch_slots or set last=fill", "lower train.batch_slots or set loader.last=fill"),
+        ("v_t has 9 frames but t_max is 4", "v_t has 9 frames but loader.t_max is 4"),
+        ("elastic=True begins; loader.long=x", "run.resume=elastic begins; loader.long=x"),
+    ):
+        with pytest.raises(InputError) as refusal, naming_keys(job):
+            raise InputError(words)
+        assert str(refusal.value) == expected
 
 
 HELP = """
