@@ -78,11 +78,6 @@ class Batch(Boundaries):
         return require_step(self.step).frames
 
     @property
-    def batches_in_step(self) -> int:
-        """Batches of this rank in the optimiser step."""
-        return require_step(self.step).batches
-
-    @property
     def ends_step(self) -> bool:
         """False if more batches follow before the optimiser step."""
         return require_step(self.step).ends
