@@ -21,7 +21,7 @@ from models import build_model
 from models.config import ModelConfig
 from models.dds import DDS
 from training.build import Training
-from training.config import TrainJob, naming_keys
+from training.config import TrainJob
 from training.folder import LAST, PREVIOUS, checkpoint_file
 from training.stopping import AgreedError
 
@@ -87,8 +87,7 @@ def restore(
     """
     ranks = training.ranks
     with ranks.agree_on_errors(), reading(path, "give another checkpoint"):
-        with naming_keys(cfg):
-            loader.sampler.load_state_dict(saved["loader"])
+        loader.sampler.load_state_dict(saved["loader"])
         training.load_state_dict(saved)
         if (states := saved["rank_states"]) and training.cfg.sync != "allreduce":
             if len(states) != ranks.world_size:
