@@ -16,9 +16,10 @@ from torch.optim.swa_utils import AveragedModel
 from torch.utils._pytree import tree_map_only
 
 from bload import BlockLoader, InputError
+from bload.errors import differences
 from datasets.files import reading, write_whole
 from models import build_model
-from models.config import ModelConfig
+from models.config import ModelConfig, network_keys
 from models.dds import DDS
 from training.build import Training
 from training.config import TrainJob
@@ -74,7 +75,7 @@ def save_checkpoint(
 
 
 def restore(
-    saved: dict[str, Any], path: Path, training: Training, loader: BlockLoader
+    saved: dict[str, Any], path: Path, cfg: ModelConfig, training: Training, loader: BlockLoader
 ) -> tuple[Progress, str]:
     """Restore a run from the contents of a checkpoint, that of `path`.
 
@@ -87,6 +88,7 @@ def restore(
     """
     ranks = training.ranks
     with ranks.agree_on_errors(), reading(path, "give another checkpoint"):
+        check_same_network(saved["config"]["model"], cfg, path)
         loader.sampler.load_state_dict(saved["loader"])
         training.load_state_dict(saved)
         if (states := saved["rank_states"]) and training.cfg.sync != "allreduce":
@@ -104,6 +106,17 @@ def restore(
     if len(places := set(ranks.gather(place))) > 1:
         raise AgreedError(f"ranks would go on from different places: {'; '.join(sorted(places))}")
     return progress, f"going on from {place}"
+
+
+def check_same_network(saved: dict[str, Any], cfg: ModelConfig, path: Path) -> None:
+    """Raise `InputError` if a checkpoint's network computes something else, as with other heads."""
+    now = {f"model.{key}": getattr(cfg, key) for key in network_keys()}
+    was = {name: saved.get(name.removeprefix("model."), value) for name, value in now.items()}
+    if changes := differences(was, now):
+        raise InputError(
+            f"the checkpoint {path} is of another model: {changes}; restore these settings or "
+            "start anew with run.resume=never"
+        )
 
 
 def open_checkpoint(paths: Sequence[Path]) -> tuple[Path | None, dict[str, Any] | None, list[str]]:

@@ -262,7 +262,7 @@ def begin_or_resume(
                 "it to learn little; give model.weights=detr, resnet50 or resnet18"
             )
     else:
-        progress, place = restore(saved, path, training, loader)
+        progress, place = restore(saved, path, cfg.model, training, loader)
         remarks.append(place)
     # A run that begins from another run's checkpoint is new too.
     is_new = path not in (folder.last, folder.previous)
