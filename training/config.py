@@ -161,8 +161,8 @@ class TrainConfig(ProcessConfig):
     )
     cuda_graph: str = choice(
         ("auto", "off"),
-        "auto records steps on a GPU where shapes are fixed",
-        "auto",
+        "auto records steps on a GPU where shapes are fixed; not yet run on one",
+        "off",
         defining=False,
     )
     deterministic: bool = key(

@@ -74,12 +74,13 @@ def record_if_possible(
 ) -> tuple[nn.Module, Frames | None]:
     """Record the network of a run, and check it; return it with the frames of this rank's batch.
 
-    If that fails on any rank, print the reason, and return the network itself. No GPU, no reason.
+    If that fails on any rank, print the reason, and return the network itself.
     """
     network: nn.Module = model
-    if cfg.train.cuda_graph == "off" or not can_record(ranks.device):
+    if cfg.train.cuda_graph == "off":
         return network, None
-    reason, frames = why_not(cfg, model, loader), None
+    device, frames = ranks.device, None
+    reason = why_not(cfg, model, loader) if can_record(device) else f"the device is a {device.type}"
     if not reason:
         try:
             blocks = next(loader.sampler.batches())

@@ -7,6 +7,7 @@ from tests.training.jobs import one_rank, open_and_leave, take_steps
 from training import build, graph
 from training.data import open_data
 
+AUTO = "train.cuda_graph=auto"
 WRAPPERS = [(build, "AveragedModel"), (torch.cuda, "make_graphed_callables")]
 WRAPPERS += [(build, "DistributedDataParallel")]
 
@@ -32,16 +33,16 @@ def order(monkeypatch):
 
 def test_what_is_recorded_trains_as_before(config, order, capsys):
     # Extents, and padding in the last batch.
-    lines = ("train.epochs=1", "dataset.frame_size=[48,32]", "train.ema=0.9")
+    lines = (AUTO, "train.epochs=1", "dataset.frame_size=[48,32]", "train.ema=0.9")
     recorded = [step.losses["loss"] for step in take_steps(config(*lines), one_rank())]
     assert order == ["AveragedModel", "make_graphed_callables"]
     assert "not recorded" not in capsys.readouterr().out
-    off = take_steps(config(*lines, "train.cuda_graph=off"), one_rank())
+    off = take_steps(config(*lines[1:]), one_rank())
     assert recorded == pytest.approx([step.losses["loss"] for step in off], rel=1e-5)
 
 
 def test_ddp_comes_last(config, order, tmp_path):
-    ranks, cfg = one_rank(), config("loader.t_max=64")
+    ranks, cfg = one_rank(), config(AUTO, "loader.t_max=64")
     training = build.open_training(cfg, ranks, open_data(cfg, ranks))
     meeting = f"file://{tmp_path}/meeting"
     torch.distributed.init_process_group("gloo", meeting, rank=0, world_size=1)
@@ -65,7 +66,7 @@ REASONS = {
 
 @pytest.mark.parametrize("line", REASONS)
 def test_it_says_why_steps_are_not_recorded(line, config, order, capsys):
-    open_and_leave(config(*line.split()))
+    open_and_leave(config(AUTO, *line.split()))
     assert not order
     assert f"{REASONS[line]}" in capsys.readouterr().out.split("not recorded")[1]
 
@@ -84,7 +85,9 @@ def test_a_recording_that_fails_or_is_wrong_is_left_out(
     record, words, config, order, capsys, monkeypatch
 ):
     monkeypatch.setattr(torch.cuda, "make_graphed_callables", record)
-    with_it = [step.losses["loss"] for step in take_steps(config("train.epochs=1"), one_rank())]
+    with_it = [
+        step.losses["loss"] for step in take_steps(config(AUTO, "train.epochs=1"), one_rank())
+    ]
     assert words in capsys.readouterr().out.split("not recorded")[1]
-    off = take_steps(config("train.epochs=1", "train.cuda_graph=off"), one_rank())
+    off = take_steps(config("train.epochs=1"), one_rank())
     assert with_it == [step.losses["loss"] for step in off]

@@ -7,12 +7,13 @@ from tests.training.jobs import one_rank, take_steps
 from training.ranks import Ranks
 
 pytestmark = pytest.mark.gpu
+AUTO = "train.cuda_graph=auto"
 GPU = Ranks(0, 1, torch.device("cuda", 0))
 
 
 @pytest.mark.parametrize("temporal", ["dds", "gru", "scan", "none"])
 def test_losses_are_those_of_the_cpu(config, temporal, capsys):
-    cfg = config("model.dropout=0", f"model.temporal={temporal}", "train.amp=off")
+    cfg = config("model.dropout=0", f"model.temporal={temporal}", "train.amp=off", AUTO)
     on_gpu, on_cpu = (next(take_steps(cfg, ranks)).losses["loss"] for ranks in (GPU, one_rank()))
     assert on_gpu == pytest.approx(on_cpu, rel=2e-3)
     assert "not recorded" not in capsys.readouterr().out
@@ -20,7 +21,7 @@ def test_losses_are_those_of_the_cpu(config, temporal, capsys):
 
 @pytest.mark.parametrize("amp", ["auto", "off"])
 def test_a_step_waits_for_the_matcher_and_for_the_losses(config, amp):
-    steps = take_steps(config(f"train.amp={amp}"), GPU)
+    steps = take_steps(config(f"train.amp={amp}", AUTO), GPU)
     next(steps)
     torch.cuda.set_sync_debug_mode("warn")
     try:
