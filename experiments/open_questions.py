@@ -13,8 +13,11 @@ Predictions: dev/LOG.md, "Open questions".
 
 import runpy
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -161,13 +164,26 @@ def speakers_table(rows: pd.DataFrame) -> str:
     return study.markdown(cells, ["frames named rightly, %; utterances are read", *heads])
 
 
-def tables() -> str:
-    parts = []
-    for folder, name in (("coherence", "dataset.dwell"), ("thinned", "dataset.left_out")):
-        runs = read_runs(RESULTS / folder)
-        parts += [recall_table(rows, f"{name}={value:g}") for value, rows in runs.groupby(name)]
-    parts.append(extreme_table(study.read_rows(RESULTS / "extreme.csv")))
-    return "\n\n".join([*parts, speakers_table(study.read_rows(RESULTS / "speakers.csv"))])
+def runs_table(folder: Path, key: str) -> str:
+    """Tabulate Recall@20 of the runs, apart by the values of a key."""
+    parts = read_runs(folder).groupby(key)
+    return "\n\n".join(recall_table(runs, f"{key}={value:g}") for value, runs in parts)
+
+
+TABLES: dict[str, Callable[[Path], str]] = {
+    "extreme.csv": lambda path: extreme_table(study.read_rows(path)),
+    "thinned": partial(runs_table, key="dataset.left_out"),
+    "coherence": partial(runs_table, key="dataset.dwell"),
+    "speakers.csv": lambda path: speakers_table(study.read_rows(path)),
+}
+"""What results/open_questions holds -> its table."""
+
+
+def tables(folder: Path) -> str:
+    """Tabulate what the folder holds."""
+    found = {name: make for name, make in TABLES.items() if (folder / name).exists()}
+    text = "\n\n".join(make(folder / name) for name, make in found.items())
+    return text + study.name_missing([name for name in TABLES if name not in found])
 
 
 @exit_on_input_error()
@@ -180,7 +196,7 @@ def main() -> None:
     elif what:
         study.write_rows(RESULTS / "speakers.csv", measure_speakers(what))
     else:
-        study.publish("open_questions", tables(), committed=True)
+        study.publish("open_questions", tables(RESULTS), committed=True)
 
 
 if __name__ == "__main__":

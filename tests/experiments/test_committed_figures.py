@@ -12,7 +12,7 @@ from experiments.study import ROOT
 COMMANDS = [
     *("ablations", "alternatives", "balance", "convergence", "deadlock", "default_run"),
     *("epoch_time", "horizon", "models", "movielens", "one_rank", "paper", "rates", "sync"),
-    "tmax_sweep",
+    *("open_questions", "tmax_sweep"),
     pytest.param("lengths", marks=pytest.mark.slow),
     "benchmarks/__main__ --tables packing loading scaling trainer gpu chunks",
 ]
