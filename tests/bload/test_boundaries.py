@@ -18,6 +18,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from bload import (
     BlockDataset,
     BlockLoader,
+    BlockSampler,
     InputError,
     WalkOrder,
     check_boundaries,
@@ -26,6 +27,7 @@ from bload import (
     make_plan,
     unpack,
 )
+from bload.packing.plan import filler_block
 
 LENGTHS = [3, 5, 2, 9, 1, 4, 9, 6]
 
@@ -40,9 +42,10 @@ def sequences():
 def batch(request, sequences):
     """All sequences in blocks of 10, perhaps a multiple of 5 slots each, and a filler."""
     source = from_dataset([{"frames": one} for one in sequences], LENGTHS, inputs="frames")
-    (batch,) = BlockLoader(source, t_max=10, batch_slots=70, multiple_of=request.param)
-    assert not batch.valid_BT[-1].any()
-    return batch
+    sampler = BlockSampler(LENGTHS, t_max=10, batch_slots=70, multiple_of=request.param)
+    (blocks,) = sampler
+    blocks += [filler_block(10)] * (7 - len(blocks))
+    return collate_blocks(BlockDataset(source).__getitems__(blocks))
 
 
 def by_hand(batch):
