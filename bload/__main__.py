@@ -68,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     lengths.add_argument("--seed", type=int, default=0, help="of the plans (default: 0)")
 
     table = commands.add_parser("table", parents=[lengths], help="padding and deletion per loader")
-    table.add_argument("--t-max", type=_sizes, help="block size, or several: 32,64,94")
+    table.add_argument("--t-max", type=sizes, help="block size, or several: 32,64,94")
     table.add_argument(
         "--long",
         default="error",
@@ -91,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _sizes(text: str) -> list[int]:
+def sizes(text: str) -> list[int]:
     return [int(part) for part in text.split(",")]
 
 

@@ -2,7 +2,7 @@
 
     python -m experiments.open_questions --measure extreme  # 10 minutes
     pip download aeon --no-deps                             # the speakers are a file in its wheel
-    python -m experiments.open_questions --measure WHEEL    # 10 minutes
+    python -m experiments.open_questions --measure WHEEL    # 25 minutes
     python train.py experiment=coherence                    # and the other in its file
     python -m experiments.open_questions -m dataset=thinned dataset.left_out=0,0.3,0.6 ...
     python -m experiments.open_questions                    # the tables
@@ -142,7 +142,7 @@ def measure_speakers(wheel: str) -> list[dict]:
         [(x_TC, torch.full((len(x_TC),), speaker)) for x_TC, speaker in utterances(wheel, split)]
         for split in ("TRAIN", "TEST")
     )
-    part = [one for number, one in enumerate(train) if number % 5], train[::5]
+    part = [item for number, item in enumerate(train) if number % 5], train[::5]
     measured: list[dict] = []
     for starts in (True, False):
         rows = [name_speakers(*part, starts, *job) for job in product(RATES, CHOOSING)]

@@ -109,7 +109,7 @@ class FoldedDDSStep(DDSStep):
         return memory, memory
 
     @classmethod
-    def of(cls, step: DDSStep, inputs_BTND: Tensor) -> tuple["FoldedDDSStep", Tensor]:
+    def fold(cls, step: DDSStep, inputs_BTND: Tensor) -> tuple["FoldedDDSStep", Tensor]:
         """Return the folded form of a step, and of its inputs ``(B, T, N, 3 D)``."""
         query, present, gate = inputs_BTND.chunk(3, dim=-1)
         norm, bias = (
@@ -184,6 +184,6 @@ class DDSLayer(MemorylessLayer):
                 bias=F.pad(bias_kv, (0, width)) + F.pad(position_ND, (0, 2 * width)),
             )
             if chunk.order is None and not torch.compiler.is_compiling():
-                recurrence, inputs = FoldedDDSStep.of(recurrence, inputs)
+                recurrence, inputs = FoldedDDSStep.fold(recurrence, inputs)
             memory, state = walk(recurrence, inputs, chunk.start_BT, state, chunk.order or "slots")
             return present + self.readout(memory), state
