@@ -8,7 +8,9 @@ import pytest
 import torch
 from torch import nn
 
-from bload import BlockLoader, BlockSampler, from_dataset
+from bload import BlockDataset, BlockLoader, BlockSampler, collate_blocks, from_dataset
+from bload.batch.step import StepList
+from bload.packing.plan import filler_block
 
 
 class NumberedSource:
@@ -36,6 +38,12 @@ class Cell(nn.Module):
     def step(self, inputs_BD, state):
         state = self.cell(inputs_BD, state)
         return state, state
+
+
+def batch_of(source, rows, step, blocks=(), t_max=10):
+    """A batch of blocks of a step, filled up with empty ones to so many rows."""
+    filled = [*blocks, *[filler_block(t_max)] * (rows - len(blocks))]
+    return collate_blocks(BlockDataset(source).__getitems__(StepList(filled, step)))
 
 
 def rows_of(batches) -> list[list[list[int]]]:

@@ -27,7 +27,7 @@ from bload import (
     make_plan,
     unpack,
 )
-from bload.packing.plan import filler_block
+from tests.bload.conftest import batch_of
 
 LENGTHS = [3, 5, 2, 9, 1, 4, 9, 6]
 
@@ -42,10 +42,8 @@ def sequences():
 def batch(request, sequences):
     """All sequences in blocks of 10, perhaps a multiple of 5 slots each, and a filler."""
     source = from_dataset([{"frames": one} for one in sequences], LENGTHS, inputs="frames")
-    sampler = BlockSampler(LENGTHS, t_max=10, batch_slots=70, multiple_of=request.param)
-    (blocks,) = sampler
-    blocks += [filler_block(10)] * (7 - len(blocks))
-    return collate_blocks(BlockDataset(source).__getitems__(blocks))
+    (blocks,) = BlockSampler(LENGTHS, t_max=10, batch_slots=70, multiple_of=request.param)
+    return batch_of(source, 7, blocks.step, blocks)
 
 
 def by_hand(batch):

@@ -7,7 +7,7 @@ from torch import nn
 from torch._dynamo.testing import CompileCounterWithBackend
 
 from bload import BlockLoader, WalkOrder, from_dataset, walk
-from tests.bload.conftest import Cell
+from tests.bload.conftest import Cell, batch_of
 
 pytest.importorskip("torch", minversion="2.11")  # 2.6 does not trace walk
 
@@ -34,11 +34,9 @@ def batches():
     torch._dynamo.reset()
     lengths = np.random.default_rng(0).integers(1, 10, 100).tolist()
     source = from_dataset([torch.randn(n, 8).double() for n in lengths], lengths)
-    options = {"t_max": 10, "batch_slots": 40}
-    (*_, filler) = BlockLoader(source, **options, rank=20, world_size=21)
-    some = [*BlockLoader(source, **options)][:9]
+    some = [*BlockLoader(source, t_max=10, batch_slots=40)][:9]
     assert len({len(batch.segments) for batch in some}) > 2
-    return [*some[:5], filler, *some[5:]]
+    return [*some[:5], batch_of(source, 4, some[0].step), *some[5:]]
 
 
 def gradients(outputs, module):

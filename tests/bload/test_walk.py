@@ -5,7 +5,8 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_leaves
 
-from bload import BlockLoader, InputError, WalkOrder, walk
+from bload import BlockSampler, InputError, WalkOrder, walk
+from tests.bload.conftest import batch_of
 
 
 class Gru(nn.Module):
@@ -67,7 +68,9 @@ BOTH = pytest.mark.parametrize("by", ["segments", "slots"])
 
 def one_batch():
     """All the sequences in one batch of packed blocks, and a filler at the end."""
-    (batch,) = BlockLoader(Inputs(), batch_slots=40, t_max=10, seed=39)
+    source = Inputs()
+    (blocks,) = BlockSampler(source.lengths, batch_slots=40, t_max=10, seed=39)
+    batch = batch_of(source, 4, blocks.step, blocks)
     assert batch.start_BT.sum(1).tolist() == [4, 3, 1, 0]
     return batch
 
