@@ -55,8 +55,10 @@ class SeveralRanks:
                 missing = sorted({*range(self.world_size)} - {*values})
                 pytest.fail(f"after {SECONDS:g} s ranks {missing} still hang")
             if error is not None:
+                time.sleep(1)  # a rank that died took the connection of this one along
+                ended = [process.exitcode for process in self.processes]
                 self.close()
-                pytest.fail(f"rank {rank} raised\n{error}")
+                pytest.fail(f"rank {rank} raised, exit codes are {ended}\n{error}")
             values[rank] = value
         return [values[rank] for rank in range(self.world_size)]
 

@@ -184,8 +184,7 @@ def make_schedule(
         rows, size = 1, ranks * micro_batches  # a unit is a micro-batch already
         cost_U = cost_U + cost.of_shape(plan.slots[block_B[unit_offsets[:-1]]])
     if plan.carries:
-        chains = int(np.count_nonzero(plan.follows < 0))
-        steps = [*place_in_rows(plan, min(size, -(-chains // ranks) * ranks), rng)]
+        steps = [*place_in_rows(plan, size, rng)]
     else:
         steps = [step + first_block for step in order(cost_U[first_block:], size, ranks, rng)]
     if last == "drop":
@@ -202,7 +201,8 @@ def make_schedule(
     by_group = np.argsort(group, kind="stable")
     group, unit = group[by_group], np.concatenate([[], *steps]).astype(np.int64)[by_group]
     count_G = np.bincount(group, minlength=len(steps) * ranks)
-    rows = min(rows, int(count_G.max(initial=1)))  # one step may be all
+    if not plan.carries:  # whose rows stay on any number of ranks
+        rows = min(rows, int(count_G.max(initial=1)))  # one step may be all
     micro_SR = np.maximum(-(-count_G // rows), 1).reshape(-1, ranks)
     if balance != "counts":
         micro_SR = micro_SR.max(axis=1, keepdims=True).repeat(ranks, axis=1)

@@ -11,6 +11,8 @@ import pytest
 import bload
 from tests.installation import ROOT, Environment, build, run
 
+SAFELY = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # from Python 3.11.4 on
+
 
 def test_the_example_on_own_data_learns(capsys):
     runpy.run_path(str(ROOT / "examples/own_data.py"))
@@ -51,7 +53,7 @@ def test_wheel_and_sdist_hold_the_library_and_nothing_else(wheel, checkout, tmp_
     (tmp_path / "sdist").mkdir()
     sdist = build(checkout, "sdist", tmp_path / "sdist")
     with tarfile.open(sdist) as archive:
-        archive.extractall(tmp_path / "unpacked", filter="data")
+        archive.extractall(tmp_path / "unpacked", **SAFELY)
     (unpacked,) = (tmp_path / "unpacked").iterdir()
     python = {path.relative_to(unpacked) for path in unpacked.rglob("*.py")}
     assert {path.parts[0] for path in python} == {"bload"}
