@@ -9,7 +9,6 @@ from typing import Any, Unpack
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from bload.batch.walk import walk
 from models.attention import Attention, join_heads, split_heads
@@ -50,77 +49,6 @@ class DDSStep:
         update = present + F.linear(read, layer.memory_attn.out_proj.weight)
         memory = torch.lerp(memory, update, torch.sigmoid(present_gate + memory_gate))
         return memory, memory
-
-
-class FoldedLinear:
-    """A linear layer of a step, with one product for its weight's gradient, after the walk.
-
-    Gradients of all slots ``(B, T, ...)`` reach the weight through the bias, an input of the walk.
-    Not under `torch.compile`, which would take the inputs of the steps before there are any.
-    """
-
-    def __init__(self, weight: Tensor) -> None:
-        self._weight, self._fixed = weight, weight.detach()
-        self._inputs_T: list[Tensor] = []
-
-    def bias(self, bias_BTE: Tensor) -> Tensor:
-        """Return the biases ``(B, T, N, E)`` for the steps: all of them have to be used."""
-        return _WeightGradient.apply(bias_BTE, self._weight, self._inputs_T)
-
-    def __call__(self, inputs: Tensor, bias: Tensor) -> Tensor:
-        """Compute a step: inputs ``(B, N, D)``, biases ``(B, N, E)``."""
-        if torch.is_grad_enabled():
-            self._inputs_T.append(inputs.detach())
-        return F.linear(inputs, self._fixed) + bias
-
-
-class _WeightGradient(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, bias_BTE: Tensor, weight: Tensor, inputs_T: list[Tensor]) -> Tensor:
-        ctx.inputs_T = inputs_T  # filled by the steps
-        return bias_BTE.view_as(bias_BTE)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad_BTE: Tensor) -> tuple[Tensor, Tensor, None]:
-        inputs = torch.stack(ctx.inputs_T, dim=1).flatten(0, -2)
-        return grad_BTE, grad_BTE.flatten(0, -2).mT @ inputs, None
-
-
-@dataclass(frozen=True)
-class FoldedDDSStep(DDSStep):
-    """`DDSStep` with what repeats per slot folded, for walks by slots.
-
-    The norm's weight and bias are in `project`, and the biases of both products in the inputs
-    ``(B, N, 5 D)``: the query, the present embedding, then biases of keys, values and gate.
-    """
-
-    project: FoldedLinear
-    out: FoldedLinear
-
-    def step(self, inputs: Tensor, memory: Any) -> tuple[Tensor, Tensor]:
-        layer, width = self.layer, memory.shape[-1]
-        query, present, biases = inputs.split((width, width, 3 * width), dim=-1)
-        normed = F.layer_norm(memory, (width,), eps=layer.memory_norm.eps)
-        key, value, gate = self.project(normed, biases).chunk(3, dim=-1)
-        query, key, value = (split_heads(tokens, layer.heads) for tokens in (query, key, value))
-        read = join_heads(F.scaled_dot_product_attention(query, key, value))
-        memory = torch.lerp(memory, self.out(read, present), torch.sigmoid(gate))
-        return memory, memory
-
-    @classmethod
-    def fold(cls, step: DDSStep, inputs_BTND: Tensor) -> tuple["FoldedDDSStep", Tensor]:
-        """Return the folded form of a step, and of its inputs ``(B, T, N, 3 D)``."""
-        query, present, gate = inputs_BTND.chunk(3, dim=-1)
-        norm, bias = (
-            step.layer.memory_norm,
-            step.bias + F.linear(step.layer.memory_norm.bias, step.weight),
-        )
-        project = FoldedLinear(step.weight * norm.weight)
-        out = FoldedLinear(step.layer.memory_attn.out_proj.weight)
-        biases = bias + F.pad(gate, (2 * gate.shape[-1], 0))
-        inputs = torch.cat((query, out.bias(present), project.bias(biases)), dim=-1)
-        return cls(step.layer, step.weight, step.bias, project, out), inputs
 
 
 class DDSLayer(MemorylessLayer):
@@ -183,7 +111,5 @@ class DDSLayer(MemorylessLayer):
                 weight=torch.cat((weight_kv, self.memory_gate.weight)),
                 bias=F.pad(bias_kv, (0, width)) + F.pad(position_ND, (0, 2 * width)),
             )
-            if chunk.order is None and not torch.compiler.is_compiling():
-                recurrence, inputs = FoldedDDSStep.fold(recurrence, inputs)
             memory, state = walk(recurrence, inputs, chunk.start_BT, state, chunk.order or "slots")
             return present + self.readout(memory), state
