@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from models.anchors import Windows
-from models.frames import ComputedSlots, Frames
+from models.frames import Frames
 from models.position import NEAR_WAVES, sine_position
 from models.temporal import TEMPORAL_PARTS
 from models.temporal.layers import TemporalStack
@@ -67,25 +67,24 @@ class Branch(nn.Module):
             self.query_embed.weight = nn.Parameter(position_ND)
 
     def forward(
-        self, spatial_LIND: Tensor, frames: Frames, slots: ComputedSlots, state: Any = None
+        self, spatial_LBTND: Tensor, frames: Frames, state: Any = None
     ) -> tuple[Tensor, Any]:
         """Return embeddings of the spatial and temporal layers, ``(L, B, T, N, D)``, and the state.
 
         Args:
-            spatial_LIND: those of `spatial`, for the computed slots.
+            spatial_LBTND: those of `spatial`, in their slots.
             frames: on the device.
             state: that of the temporal part after the slots before; None: every row begins anew.
         """
-        spatial = slots.scatter(spatial_LIND)
-        temporal_input = spatial[-1]
+        temporal_input = spatial_LBTND[-1]
         if self.extra is not None:
             assert frames.extra_BT is not None, "the network reads a number per frame"
             extra_BTD = self.extra(frames.extra_BT)
             temporal_input = temporal_input + extra_BTD[:, :, None].to(temporal_input.dtype)
         temporal, state = self.temporal(
-            temporal_input, self.query_embed.weight, frames.start_BT, state, slots, frames.orders
+            temporal_input, self.query_embed.weight, frames.start_BT, state, frames.orders
         )
-        return torch.cat((spatial, temporal)), state
+        return torch.cat((spatial_LBTND, temporal)), state
 
     def spatial(self, tokens: Tokens) -> Tensor:
         """Return the embeddings of the spatial layers, ``(L, I, N, D)``."""

@@ -70,7 +70,7 @@ class ModelConfig(Checked):
         defining=False,
     )
     skip_padding: bool = key(
-        "true: work on single frames leaves padding out, with the same outputs",
+        "true: backbone, encoder and spatial decoders leave padding out, with the same outputs",
         False,
         changes_network=False,
     )

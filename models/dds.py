@@ -13,19 +13,22 @@ Frames are encoded and decoded all at once; only the temporal decoders walk thro
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch.autograd.graph import save_on_cpu
 from torch.utils.checkpoint import checkpoint
 
+from bload.spread import spread_rows
 from datasets.annotations.vocabulary import ATTENTION
 from models.anchors import PersonPlace, point_references
 from models.backbone import Pointwise, build_backbone
 from models.branch import Branch, Tokens, to_key_mask
 from models.extent import CENTRES, ENDS, cell_points, cells_inside
-from models.frames import ComputedSlots, Frames
+from models.frames import Frames
 from models.outputs import CLASSES, LABELS, Outputs
 from models.position import FAR_WAVES, NEAR_WAVES, sine_position
 from models.transformer import Encoder, LayerSizes
@@ -75,7 +78,7 @@ class DDS(nn.Module):
     pixel_mean: Tensor
     pixel_std: Tensor
     exchange = False
-    """True: all ranks compute equally many pictures in training, see `models.exchange`."""
+    """True: all ranks compute equally many pictures in training, see `share_pictures`."""
 
     def __init__(
         self,
@@ -152,21 +155,21 @@ class DDS(nn.Module):
         extent_I2 = None if frames.extent_BT2 is None else slots.gather(frames.extent_BT2)
         take_home: Callable[[Tensor], Tensor] = nn.Identity()
         if self.exchange and self.training:
-            from models.exchange import share_pictures  # rarely needed
-
             pixels_ICHW, extent_I2, take_home = share_pictures(pixels_ICHW, extent_I2)
         with save_on_cpu(pin_memory=pixels_ICHW.is_cuda) if self.offload else nullcontext():
             memory_IHWD = self.encode_all(pixels_ICHW, extent_I2)
         tokens = self.build_tokens(memory_IHWD, extent_I2)
         object_state, relation_state = state or (None, None)
-        spatial_LIND = take_home(self.object_branch.spatial(tokens))
-        objects, object_state = self.object_branch(spatial_LIND, frames, slots, object_state)
-        spatial_LIND = take_home(self.relation_branch.spatial(tokens))
-        relations, relation_state = self.relation_branch(
-            spatial_LIND, frames, slots, relation_state
-        )
+
+        def put(values_LJ: Tensor) -> Tensor:
+            return slots.scatter(take_home(values_LJ))
+
+        spatial_LBTND = put(self.object_branch.spatial(tokens))
+        objects, object_state = self.object_branch(spatial_LBTND, frames, object_state)
+        spatial_LBTND = put(self.relation_branch.spatial(tokens))
+        relations, relation_state = self.relation_branch(spatial_LBTND, frames, relation_state)
         with torch.autocast(objects.device.type, enabled=False):
-            outputs = self.predict(objects, relations, tokens, slots, take_home)
+            outputs = self.predict(objects, relations, tokens, put)
         return replace(outputs, extent_BT2=extent_BT2, state=(object_state, relation_state))
 
     def predict(
@@ -174,30 +177,28 @@ class DDS(nn.Module):
         objects: Tensor,
         relations: Tensor,
         tokens: Tokens,
-        slots: ComputedSlots,
-        take_home: Callable[[Tensor], Tensor],
+        put: Callable[[Tensor], Tensor],
     ) -> Outputs:
-        """Predict from embeddings ``(L, B, T, N, D)`` in the precision of the parameters."""
+        """Predict from embeddings ``(L, B, T, N, D)`` in the precision of the parameters.
+
+        Args:
+            put: brings values ``(L, J, ...)`` of computed pictures to their slots.
+        """
         precision = self.relation.weight.dtype
         objects, relations = objects.to(precision), relations.to(precision)
         memory_ISD, person, dense = tokens.memory_ISD.to(precision), None, None
         if self.person_place is not None:
             place_I14 = self.person_place(memory_ISD, tokens.centres, tokens.inside_IS)
-            person = take_home(place_I14[None])[0]
+            person = put(place_I14[None])[0]
         if self.dense is not None and self.training:
             logits_IHWE = self.dense(memory_ISD.unflatten(1, tokens.grid))
-            dense = slots.scatter(take_home(logits_IHWE[None]))[0]
-
-        def head(module: nn.Module, embeddings_LBTND: Tensor, *reference: Any) -> Tensor:
-            embeddings_LIND = slots.gather(embeddings_LBTND.movedim(0, 2)).movedim(1, 0)
-            return slots.scatter(module(embeddings_LIND, *reference))
-
+            dense = put(logits_IHWE[None])[0]
         return Outputs(
-            person_boxes_LBTN4=head(self.person_box, objects, person),
-            object_boxes_LBTN4=head(self.object_box, objects, self.reference),
-            class_logits_LBTNK=head(self.object_class, objects),
-            union_boxes_LBTN4=head(self.union_box, relations, self.reference),
-            relation_logits_LBTNR=head(self.relation, relations),
+            person_boxes_LBTN4=self.person_box(objects, person),
+            object_boxes_LBTN4=self.object_box(objects, self.reference),
+            class_logits_LBTNK=self.object_class(objects),
+            union_boxes_LBTN4=self.union_box(relations, self.reference),
+            relation_logits_LBTNR=self.relation(relations),
             dense_logits_BTHWE=dense,
         )
 
@@ -256,6 +257,29 @@ class DDS(nn.Module):
 def tokens_inside(extent_I2: Tensor | None, rows: int, columns: int) -> Tensor | None:
     """Return which tokens lie in their picture, even in part, bool ``(I, S)``; None if all do."""
     return None if extent_I2 is None else cells_inside(extent_I2, rows, columns).flatten(1)
+
+
+def share_pictures(
+    pixels_ICHW: Tensor, extent_I2: Tensor | None
+) -> tuple[Tensor, Tensor | None, Callable[[Tensor], Tensor]]:
+    """Agree with all ranks who computes which pictures; they differ by at most one in number.
+
+    It is after the remapping of Zeppelin (arXiv 2509.21841), for ranks with unequal numbers of
+    frames: if padding is skipped, or if there are fewer blocks than ranks. Backbone, encoder and
+    spatial decoders compute away from home, the temporal part and the heads at home.
+
+    Returns:
+        Pixels and extents of the pictures that this rank computes, and a function that brings
+        values ``(L, J, ...)`` of these home, as ``(L, I, ...)``. All ranks must call it equally
+        often.
+    """
+    spread = spread_rows(len(pixels_ICHW))
+    have_extents = torch.tensor(float(extent_I2 is not None))
+    dist.all_reduce(have_extents)
+    if extent_I2 is None and have_extents:
+        extent_I2 = torch.ones(len(pixels_ICHW), 2, device=pixels_ICHW.device)
+    extent_J2 = None if extent_I2 is None else spread.away(extent_I2)
+    return spread.away(pixels_ICHW), extent_J2, partial(spread.home, dim=1)
 
 
 class BoxHead(nn.Module):

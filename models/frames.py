@@ -35,16 +35,11 @@ def walk_orders(start_BT: Tensor, slots: int | None) -> list[WalkOrder]:
 
 @dataclass(frozen=True, slots=True)
 class ComputedSlots:
-    """The slots of a batch whose frames are computed: all, or only those that hold a frame."""
+    """The slots whose frames backbone, encoder and spatial decoders compute: all, or the valid."""
 
     shape_BT: tuple[int, int]
     computed_BT: Tensor | None = None
     """Bool, on the host; None: all slots."""
-
-    def chunk(self, first: int, slots: int) -> "ComputedSlots":
-        """Return the computed slots among `slots` slots of each block from `first` on."""
-        part_BT = None if self.computed_BT is None else self.computed_BT[:, first : first + slots]
-        return ComputedSlots((self.shape_BT[0], slots), part_BT)
 
     def gather(self, values_BT: Tensor) -> Tensor:
         """Return the values of the computed slots: ``(B, T, ...)`` -> ``(I, ...)``."""
@@ -64,17 +59,6 @@ class ComputedSlots:
         """Return the index ``(I,)`` of computed slots; made on the host, without synchronising."""
         assert self.computed_BT is not None
         return to_device(self.computed_BT.flatten().nonzero().squeeze(1), reference.device)
-
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """Neighbouring slots of all blocks, through which gradients go back."""
-
-    start_BT: Tensor
-    slots: ComputedSlots
-    """Those that need outputs; outputs in other slots are ignored."""
-    order: WalkOrder | None
-    """The `bload.walk` order of `start_BT`; None: slot by slot, which synchronises with nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from bload.batch.walk import walk
 from models.attention import Attention, join_heads, split_heads
-from models.frames import Chunk
 from models.temporal.layers import MemorylessLayer, gate_bias, no_autocast
 from models.transformer import LayerSizes
 
@@ -86,10 +85,10 @@ class DDSLayer(MemorylessLayer):
             self.present_gate.bias.copy_(gate_bias(width))
 
     def forward(
-        self, embeddings_BTND: Tensor, query_position_ND: Tensor, chunk: Chunk, state: Any
+        self, embeddings_BTND: Tensor, query_position_ND: Tensor, *how: Any
     ) -> tuple[Tensor, Any]:
         """Embeddings ``(B, T, N, D)`` -> outputs ``(B, T, N, D)`` and the last memory."""
-        present = self.encode_present(embeddings_BTND, query_position_ND, chunk)
+        present = self.encode_present(embeddings_BTND, query_position_ND)
         with no_autocast(present.device):
             present = self.present_norm(present.to(self.empty.dtype))
             position_ND = query_position_ND.to(self.empty.dtype)
@@ -111,5 +110,5 @@ class DDSLayer(MemorylessLayer):
                 weight=torch.cat((weight_kv, self.memory_gate.weight)),
                 bias=F.pad(bias_kv, (0, width)) + F.pad(position_ND, (0, 2 * width)),
             )
-            memory, state = walk(recurrence, inputs, chunk.start_BT, state, chunk.order or "slots")
+            memory, state = walk(recurrence, inputs, *how)
             return present + self.readout(memory), state

@@ -11,7 +11,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bload.batch.walk import walk
-from bload.batch.walk_order import WalkOrder
 from models.temporal.layers import gate_bias, no_autocast
 
 
@@ -62,10 +61,10 @@ class GRUMemory(nn.Module):
             self.cell.bias_hh[keep] = 0
 
     def forward(
-        self, read_BTND: Tensor, start_BT: Tensor, state: Any, order: WalkOrder | None = None
+        self, read_BTND: Tensor, start_BT: Tensor, state: Any, by: Any = "segments"
     ) -> tuple[Tensor, Any]:
         cell = self.cell
         with no_autocast(read_BTND.device):
             inputs_BTND = F.linear(read_BTND.to(self.start.dtype), cell.weight_ih, cell.bias_ih)
             recurrence = GRUStep(self.start, cell.weight_hh, cell.bias_hh)
-            return walk(recurrence, inputs_BTND, start_BT, state, order or "slots")
+            return walk(recurrence, inputs_BTND, start_BT, state, by)

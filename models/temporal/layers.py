@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
 from bload.batch.walk_order import WalkOrder
-from models.frames import Chunk, ComputedSlots
 from models.transformer import EncoderLayer, LayerSizes, Sublayer
 
 LONGEST_MEMORY = 94
@@ -21,9 +20,9 @@ LONGEST_MEMORY = 94
 class TemporalStack(nn.Module):
     """Layers that each remember their own past, and one norm for the outputs of all of them.
 
-    A layer is called as ``layer(embeddings_BTND, query_position_ND, chunk, state)`` and returns its
-    outputs ``(B, T, N, D)`` and its state after the last slot. Each layer does all slots before the
-    next one begins. `sizes` are as in `models.dds.DDS`.
+    A layer is called as ``layer(embeddings_BTND, query_position_ND, start_BT, state, by)``, `by` as
+    in `bload.walk`, and returns its outputs ``(B, T, N, D)`` and its state after the last slot.
+    Each layer does all slots before the next one begins. `sizes` are as in `models.dds.DDS`.
     """
 
     def __init__(
@@ -39,7 +38,6 @@ class TemporalStack(nn.Module):
         query_position_ND: Tensor,
         start_BT: Tensor,
         state: list[Any] | None = None,
-        slots: ComputedSlots | None = None,
         orders: Sequence[WalkOrder] | None = None,
     ) -> tuple[Tensor, list[Any]]:
         """Return the outputs of all layers ``(L, B, T, N, D)`` and the state of each, detached.
@@ -50,25 +48,22 @@ class TemporalStack(nn.Module):
 
         Args:
             state: what an earlier call returned, to continue inside a video; None starts anew.
-            slots: those that need outputs; None: all.
             orders: None: walks go slot by slot over the whole block.
         """
-        slots = slots or ComputedSlots((start_BT.shape[0], start_BT.shape[1]))
         state, outputs, first = state or [None] * len(self.layers), [], 0
         whole: list[WalkOrder | None] = [None]
         for order in orders or whole:
-            count = order.slots if order else start_BT.shape[1]
-            part = slice(first, first + count)
-            tokens = embeddings_BTND[:, part]
-            chunk = Chunk(start_BT[:, part], slots.chunk(first, count), order)
-            outputs_L, states = [], []
+            part = slice(first, first + (order.slots if order else start_BT.shape[1]))
+            tokens, outputs_L, states = embeddings_BTND[:, part], [], []
             for layer, old in zip(self.layers, state, strict=True):
-                tokens, new = layer(tokens, query_position_ND, chunk, old)
+                tokens, new = layer(
+                    tokens, query_position_ND, start_BT[:, part], old, order or "slots"
+                )
                 outputs_L.append(tokens)
                 states.append(new)
             state = tree_map_only(Tensor, Tensor.detach, states)
             outputs.append(self.norm(torch.stack(outputs_L)))
-            first += count
+            first = part.stop
         return outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=2), state
 
 
@@ -87,24 +82,22 @@ class MemorylessLayer(nn.Module):
         super().__init__()
         self.frame = EncoderLayer(**sizes)
 
-    def encode_present(
-        self, embeddings_BTND: Tensor, query_position_ND: Tensor, chunk: Chunk
-    ) -> Tensor:
+    def encode_present(self, embeddings_BTND: Tensor, query_position_ND: Tensor) -> Tensor:
         """Compute embeddings of the present frames by themselves, ``(B, T, N, D)``."""
-        frames_IND = self.frame(chunk.slots.gather(embeddings_BTND), query_position_ND)
-        return chunk.slots.scatter(frames_IND[None])[0]
+        frames_IND = self.frame(embeddings_BTND.flatten(0, 1), query_position_ND)
+        return frames_IND.view_as(embeddings_BTND)
 
     def forward(
-        self, embeddings_BTND: Tensor, query_position_ND: Tensor, chunk: Chunk, state: Any
+        self, embeddings_BTND: Tensor, query_position_ND: Tensor, *walk: Any
     ) -> tuple[Tensor, Any]:
         """Return outputs ``(B, T, N, D)`` and the state after the last slot (here None)."""
-        return self.encode_present(embeddings_BTND, query_position_ND, chunk), None
+        return self.encode_present(embeddings_BTND, query_position_ND), None
 
 
 class MemoryLayer(MemorylessLayer):
     """Work on the present frames, then a memory along time for each query by itself.
 
-    The memory is called as ``memory(read_BTND, start_BT, state, order)`` and returns what each slot
+    The memory is called as ``memory(read_BTND, start_BT, state, by)`` and returns what each slot
     remembers, itself included, ``(B, T, N, D)``, and the state after the last slot.
     """
 
@@ -118,11 +111,11 @@ class MemoryLayer(MemorylessLayer):
         self.out_proj = nn.Linear(width, width)
 
     def forward(
-        self, embeddings_BTND: Tensor, query_position_ND: Tensor, chunk: Chunk, state: Any
+        self, embeddings_BTND: Tensor, query_position_ND: Tensor, *walk: Any
     ) -> tuple[Tensor, Any]:
-        present_BTND = self.encode_present(embeddings_BTND, query_position_ND, chunk)
+        present_BTND = self.encode_present(embeddings_BTND, query_position_ND)
         read_BTND = self.sublayer.prepare(present_BTND)
-        remembered_BTND, state = self.memory(read_BTND, chunk.start_BT, state, chunk.order)
+        remembered_BTND, state = self.memory(read_BTND, *walk)
         return self.sublayer.add_update(present_BTND, self.out_proj(remembered_BTND)), state
 
 
