@@ -73,12 +73,13 @@ def on_ranks(measure: Callable[..., list[dict]]) -> Callable[..., list[dict]]:
 class Timing:
     """The steps that a contender took in one turn.
 
-    Attributes: `frames` of all ranks, without padding; `peak_mib`, the peak memory of the hungriest
-    rank above that before the turn.
+    Attributes: `frames` of all ranks, without padding; `waiting`, the seconds before steps, for
+    data; `peak_mib`, the peak memory of the hungriest rank above that before the turn.
     """
 
     frames: list[int] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
+    waiting: float = 0.0
     peak_mib: float = 0.0
 
     @property
@@ -104,6 +105,7 @@ class Contender:
         self.ranks.barrier()
         began = time.perf_counter()
         for batches in islice(self.steps, count):
+            timing.waiting += time.perf_counter() - began
             train_step(self.training, batches, Position.after(self.loader))
             time_now = time.perf_counter()
             timing.frames.append(batches[0].frames_in_step)

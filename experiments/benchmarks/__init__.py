@@ -9,9 +9,6 @@ from typing import Any
 import pandas as pd
 from tabulate import tabulate
 
-from training.compose import compose_job
-from training.config import TrainJob
-
 Row = dict[str, Any]
 """Figures by the names of their columns; `table` names the table that the row belongs to."""
 FEW_VIDEOS = [f"dataset.{split}_videos=4" for split in ("test", "validation", "final")]
@@ -29,10 +26,11 @@ class Table:
     by: tuple[str, ...] = ()
 
     def markdown(self, rows: pd.DataFrame) -> str:
-        """Format the rows under their caption, in the columns that they have; gaps stay empty."""
+        """Format the rows under their caption, in the columns that any has; gaps stay empty."""
         if self.by:
             rows = rows.groupby([*self.by], sort=False, as_index=False).mean(numeric_only=True)
-        forms = {name: form for name, form in self.columns.items() if name in rows}
+        known = rows.dropna(axis=1, how="all")
+        forms = {name: form for name, form in self.columns.items() if name in known}
         cells = [
             ["" if pd.isna(row[name]) else format(row[name], form) for name, form in forms.items()]
             for row in rows.to_dict("records")
@@ -51,11 +49,3 @@ def format_tables(rows: pd.DataFrame, tables: dict[str, Table]) -> str:
     machine, version = "; ".join(rows.cpu.unique()), "; ".join(rows.torch.unique())
     parts.append(f"{machine}, PyTorch {version}, commit {', '.join(sorted(commits))}.")
     return "\n\n".join(parts)
-
-
-def make_job(quick: bool, *overrides: str) -> TrainJob:
-    """Return the job of ``train.py`` with these overrides; a `quick` one has few videos."""
-    line = ["loader=bload_exact", "model=dds_tiny", "train.workers=0"]
-    line += ["dataset.cache=data/cache64" + "-quick" * quick]
-    line += ["dataset.train_videos=24", *FEW_VIDEOS] if quick else []
-    return compose_job("train", [*line, *overrides])

@@ -1,146 +1,227 @@
-"""`model=dds` in bf16 on a card: frames a second under the loaders, and their use of the card.
+"""The network on a card, in one run: a step, loaders, README's run, walks, larger steps.
 
-    python -m experiments.benchmarks gpu            # minutes on an H200
-    python -m experiments.benchmarks gpu --quick    # a toy of one loader on the CPU; for runs/
+    python -m experiments.benchmarks gpu            # ten minutes on an H100 or H200
+    python -m experiments.benchmarks gpu --quick    # toys on the CPU, for runs/; nothing recorded
 
-Each loader trains its own network, one after another, on frames enlarged on the card. Frames a
-second are an epoch's frames per step over the mean seconds of a step, since a few steps could hold
-more frames than usual. The peak is the data sheet's, for other cards the best of a few matrix
-products. Then a step of `bload_exact` is timed, and looked into under `torch.profiler`.
+Parts come in order of their worth, each within seconds of its own: a row that would begin later, or
+does not fit into memory, is one printed line. Networks train in bf16 on default videos, enlarged on
+the card. Loaders take turns of 20 steps; their frames a second are an epoch's frames per step
+over the mean seconds of a step, since a few steps could hold more frames than usual. The peak is
+the data sheet's, for other cards the best of a few matrix products.
 """
 
 import gc
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import product
 from statistics import fmean
+from time import monotonic
+from typing import Any
 
 import torch
+from torch import Tensor, nn
 from torch.autograd import DeviceType
 from torch.profiler import profile
 from torch.utils.benchmark import Timer
 
-from bload import InputError
-from experiments.benchmarks import FEW_VIDEOS, Row, Table, make_job
+from bload import InputError, walk
+from experiments.benchmarks import FEW_VIDEOS, Row, Table
 from experiments.interleaved import Contender
 from models.cost import measure_cost
-from training.build import MEMORY_SHARES
-from training.config import TrainJob
-from training.ranks import Ranks, autocast, free_memory, peak_memory_mib
+from training.compose import compose_job
+from training.ranks import Ranks, autocast, peak_memory_mib
 
-LOADERS = ("naive", "mix", "sampling", "bucket", "ragged", "bload", "bload_exact")
+Rows = Iterator[tuple[str, Callable[[], Row]]]
+"""Words for each row of a part, and what measures it."""
+LOADERS, GRAPHS = ("naive", "bucket", "bload", "bload_exact"), ("off", "auto")
 TERAFLOPS = {
     **{"H100 PCIe": 756, "H100 NVL": 835, "H100": 989, "GH200": 990, "H200": 989, "A100": 312},
     **{"A10": 125, "A40": 149.7, "A30": 165, "L40S": 362, "L4": 121, "RTX 4090": 165.2},
 }
 """Words in torch's name of a card -> dense bf16 on NVIDIA's data sheets; the first match counts."""
 WAITS = ("cudaStreamSynchronize", "cudaEventSynchronize")
-TOY = ["dataset.frame_size=[32,32]", "dataset.cache=data/cache-toy", "model.backbone=conv"]
-TOY += ["model.width=16", "model.heads=2", "model.feedforward=32", "model.queries=4"]
+TOY = ["dataset.frame_size=[32,32]", "dataset.cache=data/cache-toy", "dataset.train_videos=24"]
+TOY += [*FEW_VIDEOS, "model.backbone=conv", "model.width=16", "model.heads=2", "model.queries=4"]
 TOY += [f"model.{part}_layers=1" for part in ("encoder", "decoder", "temporal")]
+TOY += ["model.feedforward=32", "train.workers=0"]
+BF16 = ["model=dds", "train.amp=bf16", "model.recompute=none", "wandb.mode=disabled"]
 REAL = ["dataset.frame_size=[544,544]", "dataset.cache=data/cache-gpu", "train.workers=1"]
-
-
-def make_gpu_job(toy: bool, loader: str, *overrides: str) -> TrainJob:
-    """Return the job ``train.py model=dds train.amp=bf16`` with these overrides."""
-    line = ["model=dds", f"loader={loader}", "train.amp=bf16", "train.cuda_graph=off"]
-    line += TOY if toy else REAL
-    return make_job(toy, *line, *overrides)
-
-
-def make_step_job(toy: bool, *overrides: str) -> TrainJob:
-    """Return that job with a block of 94 slots, few videos and frames of 600 x 800."""
-    line = ["model.recompute=none", "loader.t_max=94", "dataset.cache=null"]
-    line += [] if toy else ["dataset.frame_size=[600,800]", "dataset.train_videos=100", *FEW_VIDEOS]
-    return make_gpu_job(toy, LOADERS[-1], *line, *overrides)
+STEP = ["dataset.frame_size=[600,800]", "dataset.cache=null", "dataset.train_videos=100"]
 
 
 def measure(toy: bool) -> Iterator[Row]:
-    """Yield a row for each loader, one for the card, and one for a step."""
+    """Yield the rows of all parts."""
     if not (toy or torch.cuda.is_available()):
         raise InputError("torch sees no GPU; use a machine with one, or give --quick")
-    device = torch.device("cpu") if toy else torch.device("cuda", 0)
-    ranks, base_job = Ranks(0, 1, device), make_gpu_job(toy, LOADERS[-1])
-    slots, size = base_job.train.batch_slots, base_job.dataset.frame_size
-    precision = autocast("bf16", device)
-    cost = measure_cost(base_job.model, (size[0], size[1]), (1, slots), precision, device)
-    free = MEMORY_SHARES[device.type] * free_memory(device)  # as model.recompute=auto
-    share = cost.least_share(free)
-    card = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
-    product = matrix_product(device, 256 if toy else 8_192)
-    sheets = [peak for name, peak in TERAFLOPS.items() if re.search(rf"\b{name}\b", card)]
-    peak_teraflops, rates = sheets[0] if sheets else None, {}
-    loaders = LOADERS[-1:] if toy else LOADERS
-    for loader, temporal in [*((loader, "dds") for loader in loaders), (LOADERS[-1], "none")]:
-        changes = f"model.temporal={temporal}", f"model.recompute={share}"
-        job = make_gpu_job(toy, loader, *changes)
-        contender = Contender(job, ranks)
-        seconds = fmean(contender.take_steps(1 if toy else 40).seconds)
-        account, peak = contender.loader.account, peak_memory_mib(device) / 2**10
-        rates[loader, temporal] = account.frames / account.steps / seconds
-        flops = 3 * cost.flops * account.processed / account.steps / seconds
-        row = {"table": "loaders", "loader": loader, "frames/s": rates[loader, temporal]}
-        row |= {"share of peak, %": 100 * flops / (1e12 * (peak_teraflops or product)), "GiB": peak}
-        row |= {"steps": account.steps, "padded": account.padding, "deleted": account.deleted}
-        if temporal == "dds":
-            yield row
-        del contender
-        gc.collect()
-    walk = 1 - rates[LOADERS[-1], "dds"] / rates[LOADERS[-1], "none"]
-    row = {
-        "table": "card",
-        "card": card,
-        "matrix product, TFLOP/s": product,
-        "data sheet": peak_teraflops,
-    }
-    yield row | {"recomputed, %": 100 * share, "walk, % of a step": 100 * walk}
-    for graphs in ("off", "auto"):
-        try:
-            job = make_step_job(toy, f"train.cuda_graph={graphs}")
-            yield {"graphs": graphs} | step_row(Contender(job, ranks), toy)
-        except torch.OutOfMemoryError:
-            print(f"no row for a step of 600 x 800, graphs {graphs}: it does not fit into {card}")
-        gc.collect()
+    ranks = Ranks(0, 1, torch.device("cpu") if toy else torch.device("cuda", 0))
+    for name, (seconds, part) in PARTS.items():
+        end = monotonic() + seconds
+        for words, measure_row in part(toy, ranks):
+            try:
+                if monotonic() > end:
+                    raise TimeoutError(f"the {seconds} seconds of this part are over")
+                yield {"table": name, **measure_row()}
+            except (TimeoutError, torch.OutOfMemoryError) as error:
+                print(f"{name}: no row for {words}: {str(error).splitlines()[0]}")
+            gc.collect()  # one network, and one graph, at a time
 
 
-def step_row(contender: Contender, toy: bool) -> Row:
-    """Time steps, and look into one of them."""
-    turn, device = contender.take_steps(1 if toy else 10), contender.ranks.device
-    seconds, peak = fmean(turn.seconds), peak_memory_mib(device) / 2**10
-    with profile() as profiler:
-        contender.take_steps(1)
-    events = profiler.events() or ()
-    kernels = [
-        event.time_range.elapsed_us()
-        for event in events
-        if event.device_type == DeviceType.CUDA
-        and not (event.is_user_annotation or event.name.startswith(("Memcpy", "Memset")))
-    ]
-    return {
-        "table": "steps",
-        "frames/s": fmean(turn.frames) / seconds,
-        "ms": 1e3 * seconds,
-        "GiB": peak,
-        "kernels": len(kernels),
-        "kernels, ms": sum(kernels) / 1e3,
-        "waits": sum(event.name in WAITS for event in events),
-    }
+def contender(toy: bool, ranks: Ranks, *overrides: str) -> Contender:
+    """Open the run of a line of ``train.py``; on few toys if asked."""
+    return Contender(compose_job("train", [*overrides, *TOY * toy]), ranks)
 
 
-def matrix_product(device: torch.device, size: int) -> float:
-    """Return the teraflops of a bf16 matrix product, the best of a few."""
+def card(toy: bool, ranks: Ranks) -> Rows:
+    """The card's name, and what it reaches."""
+
+    def row() -> Row:
+        name = "CPU" if toy else torch.cuda.get_device_name(ranks.device)
+        best, sheet = peaks(ranks.device)
+        return {"card": name, "matrix product, TFLOP/s": best, "data sheet": sheet}
+
+    yield "the card", row
+
+
+def peaks(device: torch.device) -> tuple[float, float | None]:
+    """Return teraflops in bf16: of a matrix product, the best of a few, and on the data sheet."""
+    size = 8_192 if device.type == "cuda" else 256
     left, right = (torch.randn(size, size, device=device, dtype=torch.bfloat16) for _ in range(2))
     timer = Timer("left @ right", globals={"left": left, "right": right})  # it waits for the card
-    return 2 * size**3 / min(timer.blocked_autorange(min_run_time=1).times) / 1e12
+    best = 2 * size**3 / min(timer.blocked_autorange(min_run_time=1).times) / 1e12
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else ""
+    sheets = [peak for words, peak in TERAFLOPS.items() if re.search(rf"\b{words}\b", name)]
+    return best, sheets[0] if sheets else None
 
 
+def steps(toy: bool, ranks: Ranks) -> Rows:
+    """A step of 94 slots, without graphs, with them, and without the walk; looked into."""
+    best, sheet = peaks(ranks.device)
+
+    def row(graphs: str, temporal: str) -> Row:
+        line = [*BF16, *STEP, *FEW_VIDEOS, "loader=bload_exact", "loader.t_max=94"]
+        line += [f"train.cuda_graph={graphs}", f"model.temporal={temporal}"]
+        run = contender(toy, ranks, *line)
+        turn = run.take_steps(1 if toy else 10)
+        seconds, peak = fmean(turn.seconds), peak_memory_mib(ranks.device) / 2**10
+        with profile() as profiler:
+            run.take_steps(1)
+        events = profiler.events() or ()
+        kernels = [
+            event.time_range.elapsed_us()
+            for event in events
+            if event.device_type == DeviceType.CUDA
+            and not (event.is_user_annotation or event.name.startswith(("Memcpy", "Memset")))
+        ]
+        height, width = run.cfg.dataset.frame_size
+        precision = autocast("bf16", ranks.device)
+        cost = measure_cost(run.cfg.model, (height, width), (1, 94), precision, ranks.device)
+        share = 3 * cost.flops * 94 / seconds / 1e10 / (sheet or best)
+        row = {"walk": temporal, "graphs": graphs, "frames/s": fmean(turn.frames) / seconds}
+        row |= {"ms": 1e3 * seconds, "share of peak, %": share, "GiB": peak}
+        row |= {"kernels": len(kernels)}
+        waits = sum(event.name in WAITS for event in events)
+        return row | {"kernels, ms": sum(kernels) / 1e3, "waits": waits}
+
+    for temporal, graphs in product(("dds", "none"), GRAPHS):
+        yield f"{temporal}, graphs {graphs}", partial(row, graphs, temporal)
+
+
+def loaders(toy: bool, ranks: Ranks) -> Rows:
+    """Each loader with and without graphs, in two turns; then more blocks per step."""
+
+    def row(turn: int, loader: str, graphs: str, blocks: int) -> Row:
+        line = [*BF16, *REAL, f"loader={loader}", f"train.cuda_graph={graphs}"]
+        run = contender(toy, ranks, *line, f"train.batch_slots={86 * blocks}")
+        seconds, account = fmean(run.take_steps(1 if toy else 20).seconds), run.loader.account
+        row = {"loader": loader, "turn": turn, "blocks": blocks, "graphs": graphs}
+        row |= {"frames/s": account.frames / account.steps / seconds}
+        row |= {"GiB": peak_memory_mib(ranks.device) / 2**10, "steps": account.steps}
+        return row | {"padded": account.padding, "deleted": account.deleted}
+
+    ways = [*product((1,) if toy else (1, 2), LOADERS, GRAPHS, (1,))]
+    for way in [*ways, *product((1,), LOADERS[-1:], GRAPHS[1:], (2, 4))]:
+        yield "turn {}, {}, graphs {}, {} blocks".format(*way), partial(row, *way)
+
+
+def own_run(toy: bool, ranks: Ranks) -> Rows:
+    """README's own run, and the share of its time that waits for data."""
+
+    def row(graphs: str) -> Row:
+        line = "loader=bload", "train.workers=4", "wandb.mode=disabled"
+        run = contender(toy, ranks, *line, f"train.cuda_graph={graphs}")
+        turn = run.take_steps(2 if toy else 100)
+        waiting = 100 * turn.waiting / sum(turn.seconds)
+        return {"graphs": graphs, "frames/s": turn.frames_per_second, "waits for data, %": waiting}
+
+    for graphs in GRAPHS:
+        yield f"graphs {graphs}", partial(row, graphs)
+
+
+class Cell(nn.Module):
+    """A GRU cell of 256 for `walk`."""
+
+    def __init__(self, by: str) -> None:
+        super().__init__()
+        self.cell, self.by = nn.GRUCell(256, 256), by
+
+    def init_state(self, inputs_BD: Tensor) -> Tensor:
+        return torch.zeros_like(inputs_BD)
+
+    def step(self, inputs_BD: Tensor, state_BD: Tensor) -> tuple[Tensor, Tensor]:
+        state_BD = self.cell(inputs_BD, state_BD)
+        return state_BD, state_BD
+
+    def forward(self, inputs_BT: Tensor, start_BT: Tensor) -> Tensor:
+        return walk(self, inputs_BT, start_BT, by=self.by)[0]  # type: ignore[arg-type]
+
+
+def walks(toy: bool, ranks: Ranks) -> Rows:
+    """Both passes of a GRU over 8 blocks of 94, in ways that have the same outputs."""
+    run = contender(True, ranks, "loader=bload_exact", "loader.t_max=94", "train.batch_slots=752")
+    batch = next(iter(run.loader)).to(ranks.device)
+    inputs = torch.randn(*batch.start_BT.shape, 256, device=ranks.device), batch.start_BT
+    gru = nn.GRU(256, 256, batch_first=True).to(ranks.device)
+
+    def packed(inputs_BT: Tensor, start_BT: Tensor) -> Tensor:
+        return batch.from_packed(gru(batch.to_packed(inputs_BT))[0])
+
+    def row(way: str) -> Row:
+        network: Any = packed
+        if way != "torch's layer":
+            network = Cell(way.split(",")[0]).to(ranks.device)
+        if "recorded" in way:
+            network = torch.cuda.make_graphed_callables(network, inputs)
+        values = {"network": network, "inputs": inputs}
+        timer = Timer("network(*inputs).sum().backward()", globals=values)
+        return {"walk": way, "ms": 1e3 * timer.blocked_autorange(min_run_time=1).median}
+
+    for way in ("segments", "slots", *["slots, recorded"] * (not toy), "torch's layer"):
+        yield way, partial(row, way)
+
+
+PARTS = {
+    "card": (10, card),
+    "steps": (120, steps),
+    "loaders": (300, loaders),
+    "own run": (90, own_run),
+    "walks": (30, walks),
+}
+"""Seconds and rows of each part."""
 CARD = {"card": "", "matrix product, TFLOP/s": ",.3g", "data sheet": ",.0f"}
-CARD |= {"recomputed, %": ".0f", "walk, % of a step": ".0f"}
-LOADED = {"loader": "", "frames/s": ",.0f", "share of peak, %": ".1f", "GiB": ".1f"}
+CARD |= {"recomputed, %": ".0f", "walk, % of a step": ".0f"}  # of earlier runs alone
+RATE = {"graphs": "", "frames/s": ",.0f"}
+LOADED = {"loader": "", "turn": ".0f", "blocks": ".0f", **RATE}
+LOADED |= {"share of peak, %": ".1f", "GiB": ".1f"}  # shares are of earlier runs
 LOADED |= {"steps": ",.0f", "padded": ",.0f", "deleted": ",.0f"}
-STEP = {"graphs": "", "frames/s": ",.0f", "ms": ",.0f", "GiB": ".1f", "kernels": ",.0f"}
-STEP |= {"kernels, ms": ",.0f", "waits": ".0f"}
+STEPS = {"walk": "", **RATE, "ms": ",.0f", "share of peak, %": ".1f", "GiB": ".1f"}
+STEPS |= {"kernels": ",.0f", "kernels, ms": ",.0f", "waits": ".0f"}
 TABLES = {
     "card": Table("The card:", CARD),
-    "loaders": Table("`model=dds`, bf16, one block per step:", LOADED),
-    "steps": Table("A step of `bload_exact`, 94 slots of 600 x 800:", STEP),
+    "loaders": Table("`model=dds`, bf16:", LOADED),
+    "steps": Table("A step of `bload_exact`, 94 slots of 600 x 800:", STEPS),
+    "own run": Table(
+        "`train.py loader=bload train.workers=4`:", {**RATE, "waits for data, %": ".0f"}
+    ),
+    "walks": Table("A GRU of 256, both passes over 8 blocks of 94:", {"walk": "", "ms": ".2f"}),
 }

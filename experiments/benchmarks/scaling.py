@@ -16,9 +16,10 @@ from statistics import fmean
 import pandas as pd
 
 from bload import BlockSampler, action_genome_lengths
-from experiments.benchmarks import Row, Table, make_job
+from experiments.benchmarks import FEW_VIDEOS, Row, Table
 from experiments.interleaved import Contender, on_ranks
 from experiments.study import ROOT, write_rows
+from training.compose import compose_job
 from training.ranks import Ranks
 
 BLOCKS = {1: (1, 2, 4), 2: (1, 2)}
@@ -54,7 +55,10 @@ def time_ranks(ranks: Ranks, quick: bool) -> list[Row]:
     """Return a row for each number of blocks, with means over torchrun's ranks."""
     rows = []
     for blocks in BLOCKS[ranks.world_size][: 2 // ranks.world_size if quick else None]:
-        contender = Contender(make_job(quick, f"train.batch_slots={94 * blocks}"), ranks)
+        line = ["loader=bload_exact", "train.workers=0", f"train.batch_slots={94 * blocks}"]
+        line += ["dataset.cache=data/cache64" + "-quick" * quick]
+        line += ["dataset.train_videos=24", *FEW_VIDEOS] if quick else []
+        contender = Contender(compose_job("train", line), ranks)
         turn = contender.take_steps(2 if quick else 20)
         row = dict(zip(KEYS, (ranks.world_size, blocks), strict=True))
         rows.append(row | {"frames/s": fmean(ranks.gather(turn.frames_per_second))})
