@@ -5,10 +5,8 @@ B blocks, T slots.
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +17,7 @@ from bload import BlockLoader, InputError
 from bload.packing.packers import natural_t_max
 from datasets.action_genome import VideoSource
 from datasets.annotations.read import trained_pairs
-from datasets.annotations.targets import FrameTargets
 from datasets.letterbox import Letterbox
-from datasets.scoring.prediction import FramePrediction
 from datasets.scoring.recall import RecallMeter
 from datasets.scoring.tables import relation_rows
 from datasets.synthetic.yardsticks import Yardsticks
@@ -120,8 +116,6 @@ def evaluate(
 ) -> dict[str, float]:
     """Return the recall of `model` on all frames of `source`, in 0..1, equal on every rank.
 
-    A thread ranks and records one batch while the model computes the next.
-
     Args:
         meter: an empty one, which then holds the counts of all ranks.
         yardsticks: give the recall of observers beside it.
@@ -148,31 +142,18 @@ def evaluate(
     was_training = model.training
     model.eval()
 
-    def count(
-        targets: Sequence[FrameTargets], finish_prediction: Callable[[], list[FramePrediction]]
-    ) -> None:
-        predictions = finish_prediction()
-        own_meter.update(predictions, targets)
+    for batch in ranks.show_progress(loader, "evaluate", loader.steps):
+        batch = ablation(batch)
+        frames, _ = inputs(batch)
+        with precision:
+            outputs = model(frames)
+        sizes_hw = [target.size_hw for target in batch.targets]
+        predictions = predict(outputs, batch.valid_BT, sizes_hw)
+        own_meter.update(predictions, batch.targets)
         for record in records:
-            record(targets, predictions)
-
-    pending: Future[None] | None = None
-    use_gpu = partial(torch.cuda.set_device, ranks.device) if ranks.device.type == "cuda" else None
-    with ThreadPoolExecutor(1, initializer=use_gpu) as executor:
-        for batch in ranks.show_progress(loader, "evaluate", loader.steps):
-            batch = ablation(batch)
-            frames, _ = inputs(batch)
-            with precision:
-                outputs = model(frames)
-            sizes_hw = [target.size_hw for target in batch.targets]
-            finish_prediction = predict(outputs, batch.valid_BT, sizes_hw)
-            if pending:
-                pending.result()  # raises what the thread raised
-            pending = executor.submit(count, batch.targets, finish_prediction)
-            if ranks.agree_on_flags(ranks.stop.signal_number > 0)[0]:
-                raise ranks.make_stopped("the beginning of this evaluation")
-        if pending:
-            pending.result()
+            record(batch.targets, predictions)
+        if ranks.agree_on_flags(ranks.stop.signal_number > 0)[0]:
+            raise ranks.make_stopped("the beginning of this evaluation")
     model.train(was_training)
     meter.merge(ranks.gather(own_meter.state()))
     figures = meter.summary() | (yardsticks.recall(meter) if yardsticks else {})

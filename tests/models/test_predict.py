@@ -58,7 +58,7 @@ def test_sure_outputs_reach_full_recall():
     valid = torch.ones(2, 4, dtype=torch.bool)
     valid[0, 3] = False
     sizes_hw = [frame.size_hw for frame in annotations]
-    predictions = predict(sure_outputs(annotations, valid, 3), valid, sizes_hw)()
+    predictions = predict(sure_outputs(annotations, valid, 3), valid, sizes_hw)
     meter = RecallMeter()
     meter.update(predictions, annotations)
     assert meter.recall("with", 20) == 1
@@ -68,7 +68,7 @@ def test_sure_outputs_reach_full_recall():
 def test_predictions_stay_inside_the_frame_and_have_a_class():
     outputs = random_outputs(0, 2, 1, 3, 5)
     wide = replace(outputs, object_boxes_LBTN4=outputs.object_boxes_LBTN4 * 2)
-    predictions = predict(wide, torch.ones(1, 3, dtype=torch.bool), [(30, 40)] * 3)()
+    predictions = predict(wide, torch.ones(1, 3, dtype=torch.bool), [(30, 40)] * 3)
     for slot, prediction in enumerate(predictions):
         boxes = prediction.object_boxes_P4
         assert (boxes >= 0).all()

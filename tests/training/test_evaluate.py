@@ -118,7 +118,7 @@ def test_packed_videos_have_the_recall_of_videos_alone(config, packed):
         start_BT = torch.zeros_like(valid_BT)
         start_BT[0, 0] = True
         outputs = seer(Frames(frames_TCHW[None], start_BT, valid_BT))
-        meter.update(predict(outputs, valid_BT, [t.size_hw for t in targets])(), targets)
+        meter.update(predict(outputs, valid_BT, [t.size_hw for t in targets]), targets)
     assert meter.summary(KS) == packed
 
 
