@@ -27,10 +27,7 @@ class Tracker:
         self, folder: RunFolder, cfg: TrainJob, progress: Progress, *, is_new: bool, active: bool
     ) -> None:
         self.file = folder.metrics.open("a") if active else None
-        self.steps = sum(epoch["steps"] for epoch in progress.epochs)
-        self.finished_epochs = len(progress.epochs)
-        count = progress.step_size_changes
-        self.changes = {"step_size_changes": count} if count else {}
+        self.progress = progress
         self.wandb: Any = None
         mode = cfg.wandb.mode or os.environ.get("WANDB_MODE", "offline")
         if active and mode != "disabled":
@@ -66,17 +63,15 @@ class Tracker:
         """Write a line: `kind` (step, epoch, eval, summary), epoch from 1, its step, figures."""
         if self.file is None:
             return
-        line = {"kind": kind, "epoch": epoch, "step": step, **self.changes, **figures}
+        count = self.progress.step_size_changes
+        changes = {"step_size_changes": count} if count else {}
+        line = {"kind": kind, "epoch": epoch, "step": step, **changes, **figures}
         self.file.write(json.dumps(line) + "\n")
         self.file.flush()
-        values = {
-            f"{kind}/{key}": value
-            for key, value in figures.items()
-            if isinstance(value, int | float)
-        }
-        if kind == "epoch":
-            self.steps, self.finished_epochs = self.steps + step, epoch
-        self._send({"epoch": epoch, **values}, step if epoch > self.finished_epochs else 0)
+        numbers = {key: value for key, value in figures.items() if isinstance(value, int | float)}
+        values = {f"{kind}/{key}": value for key, value in numbers.items()}
+        is_current = epoch > len(self.progress.epochs)
+        self._send({"epoch": epoch, **values}, step if is_current else 0)
 
     def show(self, picture: Path) -> None:
         """Send wandb a picture, if it exists, by its name."""
@@ -90,11 +85,12 @@ class Tracker:
         """Send a row; wandb's own step counts the optimiser's steps over all epochs.
 
         Args:
-            step: within the current epoch.
+            step: within the current epoch; 0 after its end.
         """
+        finished = sum(epoch["steps"] for epoch in self.progress.epochs)
         if self.wandb is not None:
             with self._guarded():
-                self.wandb.log(values, step=self.steps + step)
+                self.wandb.log(values, step=finished + step)
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:

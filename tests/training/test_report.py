@@ -25,9 +25,7 @@ def run(finished, tmp_path):
 def test_a_run_ends_with_a_page_that_needs_no_other_file(finished):
     page = (finished / "report.html").read_text()
     assert not re.search(r'<script|<link rel="style|(src|href)="(?!data:|#)|url\((?!#)', page)
-    assert page.count("data:image/png;base64,") == 1
-    assert page.count("<svg") == 1  # one epoch: no Recall over epochs
-    assert "mathdefault" not in page  # a label as TeX
+    assert page.count("data:image/png;base64,") == page.count("data:image/svg+xml;base64,") == 1
     summary = json.loads((finished / "summary.json").read_text())
     recall = f"{100 * summary['with/recall@20']:.2f} %"
     for text in (recall, "with memory, ", f"{summary['padding']:,.0f} slots", "train.batch_slots"):
@@ -50,4 +48,3 @@ def test_several_epochs_are_drawn_one_after_another(run):
     run.metrics.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     assert read_progress(run)["at"].iloc[-1] == 2 * lines[-1]["step"]
     write_page(run)
-    assert "Recall@20 on validation videos" in run.page.read_text()
