@@ -81,7 +81,7 @@ class Frames:
     upper left corner. The rest of the canvas does not matter, and boxes are shares of the picture.
     None: all fill the canvas."""
     extra_BT: Tensor | None = None
-    """A number per frame, for a network that has an embedding of it."""
+    """A number per frame, which only a network that has an embedding of it reads."""
     orders: Sequence[WalkOrder] | None = None
     """`walk_orders` of the starts; None: walks go slot by slot over the whole block."""
 

@@ -187,7 +187,7 @@ def differences(found: Path, expected: Path) -> str:
     """A sentence on what differs from an undisturbed run: state, position or figures."""
     for name in ("last.pt", "best.pt"):
         saved, wanted = (torch.load(run / name, weights_only=True) for run in (found, expected))
-        for part in ("model", "optimiser", "loader", "epoch"):
+        for part in ("model", "optimisers", "loader", "epoch"):
             try:
                 assert_same_state(saved[part], wanted[part])
             except AssertionError:

@@ -28,7 +28,7 @@ from training.ablations import Ablation
 from training.config import TrainConfig, TrainJob
 from training.data import Data
 from training.graph import record_if_possible
-from training.optimiser import Optimiser, build_optimiser, rate_factor
+from training.optimiser import build_optimisers, rate_factor
 from training.ranks import Ranks, autocast, free_memory
 from training.sync import mean_weights, synchronise
 
@@ -43,8 +43,6 @@ class Inputs:
 
     letterbox: Letterbox
     device: torch.device
-    has_gaps: bool = False
-    """True if the network reads the gaps before the frames."""
     bptt: int | None = None
     """Slots of back-propagation through time; None: the whole block."""
 
@@ -56,7 +54,7 @@ class Inputs:
             batch.start_BT,
             batch.valid_BT,
             extent_BT2,
-            frame_gaps(batch) if self.has_gaps else None,
+            frame_gaps(batch),
             walk_orders(batch.start_BT, self.bptt),
         )
         return frames, device_batch.targets
@@ -76,7 +74,7 @@ class Training:
     """Moving average of the weights, evaluated in place of the model."""
     criterion: Criterion
     inputs: Inputs
-    optimiser: Optimiser
+    optimisers: list[torch.optim.Optimizer]
     ablation: Ablation
     """Applied to every batch first; the identity but in ablations."""
     loader: BlockLoader
@@ -94,9 +92,9 @@ class Training:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state dicts that steps change, by name of the attribute."""
-        parts: dict[str, Any] = {"model": self.model, "average": self.average}
-        parts["optimiser"] = self.optimiser
-        return {name: part.state_dict() for name, part in parts.items() if part is not None}
+        parts = {"model": self.model, "average": self.average}
+        state: dict[str, Any] = {name: part.state_dict() for name, part in parts.items() if part}
+        return state | {"optimisers": [part.state_dict() for part in self.optimisers]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` returned; an average that it lacks begins at its weights.
@@ -104,10 +102,11 @@ class Training:
         Rates and weight decay stay those of the config.
         """
         self.model.load_state_dict(state["model"])
-        configured = [(g["base_lr"], g["weight_decay"]) for g in self.optimiser.param_groups]
-        self.optimiser.load_state_dict(state["optimiser"])
-        for group, values in zip(self.optimiser.param_groups, configured, strict=True):
-            group["base_lr"], group["weight_decay"] = values
+        for optimiser, saved in zip(self.optimisers, state["optimisers"], strict=True):
+            configured = [(g["base_lr"], g["weight_decay"]) for g in optimiser.param_groups]
+            optimiser.load_state_dict(saved)
+            for group, values in zip(optimiser.param_groups, configured, strict=True):
+                group["base_lr"], group["weight_decay"] = values
         if self.average and "average" in state:
             self.average.load_state_dict(state["average"])
         elif self.average:
@@ -117,8 +116,9 @@ class Training:
         """Set all learning rates by the epochs done; return that of ``train.lr``."""
         cfg = self.cfg
         factor = rate_factor(cfg.schedule, epochs_done, cfg.epochs, cfg.warmup_epochs, cfg.step_at)
-        for group in self.optimiser.param_groups:
-            group["lr"] = group["base_lr"] * factor
+        for optimiser in self.optimisers:
+            for group in optimiser.param_groups:
+                group["lr"] = group["base_lr"] * factor
         return factor * cfg.lr
 
     def synchronise(self) -> None:
@@ -212,8 +212,7 @@ def build_training(
     augmentation = Augmentation(**vars(augment), seed=train.seed) if augment else None
     average_fn = get_ema_multi_avg_fn(train.ema) if train.ema else None
     average = AveragedModel(model, multi_avg_fn=average_fn) if average_fn else None
-    letterbox, has_gaps = Letterbox(source, augmentation), cfg.model.time == "gap"
-    inputs = Inputs(letterbox, ranks.device, has_gaps, train.bptt)
+    inputs = Inputs(Letterbox(source, augmentation), ranks.device, train.bptt)
     network, example = record_if_possible(cfg, ranks, model, loader, inputs)
     training = Training(
         cfg=train,
@@ -223,7 +222,7 @@ def build_training(
         average=average,
         criterion=Criterion(**vars(cfg.loss)),
         inputs=inputs,
-        optimiser=build_optimiser(
+        optimisers=build_optimisers(
             model, train.lr, train.backbone_lr, train.weight_decay, train.muon_lr
         ),
         ablation=Ablation(train.starts, train.padding, train.seed),

@@ -71,7 +71,6 @@ def evaluate_checkpoint(
             ranks,
             meter=meter,
             yardsticks=split.yardsticks,
-            has_gaps=config["model"]["time"] == "gap",
             batch_slots=cfg.batch_slots,
             process=cfg,
             ablation=Ablation(starts, seed=config["train"]["seed"]),
@@ -108,7 +107,6 @@ def evaluate(
     *,
     meter: RecallMeter | None = None,
     yardsticks: Yardsticks | None = None,
-    has_gaps: bool = False,
     batch_slots: int,
     process: ProcessConfig = ProcessConfig(workers=0),  # noqa: B008
     ablation: Ablation = Ablation(),  # noqa: B008
@@ -119,13 +117,12 @@ def evaluate(
     Args:
         meter: an empty one, which then holds the counts of all ranks.
         yardsticks: give the recall of observers beside it.
-        has_gaps: as for `Inputs`.
         ablation: applied to every batch.
         records: called with this rank's targets and predictions, batch by batch.
     """
     started_at = time.perf_counter()
     meter = RecallMeter() if meter is None else meter
-    inputs = Inputs(Letterbox(source), ranks.device, has_gaps)
+    inputs = Inputs(Letterbox(source), ranks.device)
     precision = autocast(process.amp, ranks.device)
     loader = BlockLoader(
         source,

@@ -69,42 +69,13 @@ def orthogonalise(
     return (x.mT if is_tall else x).to(matrices_MRC.dtype)
 
 
-class Optimisers:
-    """List of optimisers that acts as one, with their groups and states in order."""
-
-    def __init__(self, *parts: torch.optim.Optimizer) -> None:
-        self.parts = parts
-
-    @property
-    def param_groups(self) -> list[dict[str, Any]]:
-        return [group for part in self.parts for group in part.param_groups]
-
-    def zero_grad(self) -> None:
-        for part in self.parts:
-            part.zero_grad()
-
-    def step(self) -> None:
-        for part in self.parts:
-            part.step()
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"parts": [part.state_dict() for part in self.parts]}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        for part, part_state in zip(self.parts, state["parts"], strict=True):
-            part.load_state_dict(part_state)
-
-
-Optimiser = torch.optim.Optimizer | Optimisers
-
-
-def build_optimiser(
+def build_optimisers(
     model: nn.Module,
     lr: float,
     backbone_lr: float,
     weight_decay: float,
     muon_lr: float | None = None,
-) -> Optimiser:
+) -> list[torch.optim.Optimizer]:
     """Build AdamW for everything, or with a `muon_lr` Muon for the matrices of transformer layers.
 
     The backbone has its own rate; norms, biases and embeddings are not decayed. Muon's updates are
@@ -127,9 +98,7 @@ def build_optimiser(
         group["weight_decay"] = weight_decay if matrix else 0.0
         (muon_groups if uses_muon else adamw_groups).append(group)
     adamw = torch.optim.AdamW(adamw_groups, fused=True)
-    if not muon_groups:
-        return adamw
-    return Optimisers(Muon(muon_groups), adamw)
+    return [Muon(muon_groups), adamw] if muon_groups else [adamw]
 
 
 def rate_factor(

@@ -159,7 +159,6 @@ class Run:
                 split.source,
                 self.ranks,
                 yardsticks=split.yardsticks,
-                has_gaps=self.cfg.model.time == "gap",
                 batch_slots=2 * train.batch_slots,  # no activations are kept
                 process=train,
                 ablation=replace(self.training.ablation, padding="masked"),

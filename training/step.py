@@ -63,7 +63,7 @@ def train_step(
     cfg, ranks, model = training.cfg, training.ranks, training.model
     seed_step(cfg.seed, position, ranks.rank)
     rate = training.set_rates(position.epochs_done)
-    training.optimiser.zero_grad()
+    model.zero_grad()
     batches = [training.ablation(batch) for batch in batches]
     objects = [len(frame.object_classes_M) for batch in batches for frame in batch.targets]
     divisors = ranks.sum(loss_divisors(objects, model.queries))
@@ -83,7 +83,8 @@ def train_step(
     norm, *values = torch.stack([norm, *sums.values()]).tolist()  # synchronises
     if not math.isfinite(norm):
         raise diverged(norm, values[0], batches, position, training)
-    training.optimiser.step()
+    for optimiser in training.optimisers:
+        optimiser.step()
     training.synchronise()
     figures = StepFigures(dict(zip(sums, values, strict=True)), norm, rate)
     return figures, None if row_states is None else states

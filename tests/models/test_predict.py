@@ -9,8 +9,6 @@ import numpy as np
 import torch
 from torchvision.ops import box_convert
 
-from datasets.scoring.recall import RecallMeter
-from models.outputs import Outputs
 from models.predict import predict
 from models.targets import to_tensors
 from tests.models.conftest import annotate, random_outputs
@@ -35,34 +33,6 @@ def test_targets_are_shares_of_the_native_frame():
         relations = torch.from_numpy(annotation.relations_MR())
         assert targets.relations_FMR[frame, :count].bool().equal(relations)
         assert not targets.boxes_FM34.unbind(2)[2][frame, count:].any()
-
-
-def sure_outputs(annotations, valid_BT: torch.Tensor, queries: int) -> Outputs:
-    """Outputs that predict the annotations with certainty, and nonsense elsewhere."""
-    targets = to_tensors(annotations)
-    blocks, slots = valid_BT.shape
-
-    def fill(channels: int, content: torch.Tensor, elsewhere: float) -> torch.Tensor:
-        field = torch.full((2, blocks * slots, queries, channels), elsewhere)
-        field[1, valid_BT.flatten(), : content.shape[1]] = content
-        return field.unflatten(1, (blocks, slots))
-
-    person, objects, union = (fill(4, boxes, 0.1) for boxes in targets.boxes_FM34.unbind(2))
-    classes = fill(37, torch.nn.functional.one_hot(targets.classes_FM, 37) * 40.0, 0.0)
-    relations = fill(26, targets.relations_FMR * 40 - 20, -20.0)
-    return Outputs(person, objects, classes, union, relations)
-
-
-def test_sure_outputs_reach_full_recall():
-    annotations = annotate(0, 7, most=2)
-    valid = torch.ones(2, 4, dtype=torch.bool)
-    valid[0, 3] = False
-    sizes_hw = [frame.size_hw for frame in annotations]
-    predictions = predict(sure_outputs(annotations, valid, 3), valid, sizes_hw)
-    meter = RecallMeter()
-    meter.update(predictions, annotations)
-    assert meter.recall("with", 20) == 1
-    assert meter.recall("no", 50) == 1
 
 
 def test_predictions_stay_inside_the_frame_and_have_a_class():

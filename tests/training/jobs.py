@@ -90,7 +90,7 @@ def assert_same_state(one: Any, other: Any) -> None:
 
 def assert_same_run(one: Path, other: Path) -> None:
     """Bit-equal weights and optimisers, the same figures."""
-    for part in ("model", "optimiser"):
+    for part in ("model", "optimisers"):
         assert_same_state(checkpoint(one)[part], checkpoint(other)[part])
     assert metrics(one) == metrics(other)
 

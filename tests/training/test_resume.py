@@ -154,7 +154,7 @@ def test_a_run_from_the_checkpoint_of_another_has_its_own_rates(config, tmp_path
     rates = ("train.lr=1e-6", "train.backbone_lr=2e-6", "train.muon_lr=3e-6")
     resume = ("run.name=second", f"run.resume={tmp_path / 'runs/first/last.pt'}")
     train.train(config(*rates, *resume, "train.weight_decay=0.3"), one_rank())
-    parts = checkpoint(tmp_path / "runs/second")["optimiser"]["parts"]
+    parts = checkpoint(tmp_path / "runs/second")["optimisers"]
     groups = [group for part in parts for group in part["param_groups"]]
     assert {group["base_lr"] for group in groups} == {1e-6, 2e-6, 3e-6}
     assert {group["weight_decay"] for group in groups} == {0, 0.3}

@@ -80,7 +80,7 @@ def step_in_double(ranks, config):
     training, batches = double_training(ranks, config)
     rate = torch.optim.SGD(training.model.parameters(), lr=0.1)
     rate.param_groups[0]["base_lr"] = 0.1
-    training = replace(training, optimiser=rate)
+    training = replace(training, optimisers=[rate])
     train_step(training, batches, Position(0, 0, 1 / 9))
     return {name: p.detach().numpy().copy() for name, p in training.model.named_parameters()}
 
@@ -120,7 +120,7 @@ def test_a_checkpoint_holds_all_ranks_and_their_mean(config, tmp_path, two_ranks
     saved = checkpoint(folder)
     assert saved["loader"]["step"] == 3
     one, other = saved["rank_states"]
-    assert one.keys() == other.keys() == {"model", "optimiser", "average"}
+    assert one.keys() == other.keys() == {"model", "optimisers", "average"}
     for part in ("model", "average"):
         assert any(not torch.equal(one[part][name], other[part][name]) for name in one[part])
         for name, value in saved[part].items():
