@@ -1,0 +1,153 @@
+"""Ways to compute that change nothing: padding left out, activations recomputed or on the host,
+walks by slots.
+"""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+from torch._dynamo.testing import CompileCounterWithBackend
+
+import models.dds
+from models.flat import FlatCore, predictions
+from models.frames import Frames, walk_orders
+from models.temporal import TEMPORAL_PARTS
+from tests.models.conftest import gradients, loss_of, random_frames, tiny
+
+
+@pytest.fixture(autouse=True)
+def chunks_of_three(monkeypatch):
+    """So that seven frames make two full chunks and a rest."""
+    monkeypatch.setattr(models.dds, "CHUNK", 3)
+
+
+@pytest.fixture
+def frames():
+    """Three blocks, of which the last is empty."""
+    extent_BT2 = torch.linspace(0.2, 1, 36).view(3, 6, 2)
+    return replace(random_frames([[3, 1], [2], []], slots=6), extent_BT2=extent_BT2)
+
+
+def values_of(model, frames, half=False):
+    """Predictions of valid frames, and all gradients."""
+    torch.manual_seed(4)
+    with torch.autocast("cpu", torch.bfloat16, enabled=half):
+        outputs = model(frames)
+    torch.manual_seed(5)  # the backward pass finds another random state than the forward pass
+    loss_of(outputs, frames.valid_BT).backward()
+    names = ("person_boxes_LBTN4", "class_logits_LBTNK", "relation_logits_LBTNR")
+    found = [getattr(outputs, name)[:, frames.valid_BT].detach() for name in names]
+    gradient = gradients(model)
+    assert gradient.abs().max() > 0.01
+    return [*found, gradient]
+
+
+@pytest.mark.parametrize(
+    ("bptt", "changes"), [(None, {"anchored": True, "dense": True}), (4, {"norm_first": False})]
+)
+@pytest.mark.parametrize("temporal", TEMPORAL_PARTS)
+def test_skipped_padding_gives_the_same_outputs_and_gradients(frames, temporal, bptt, changes):
+    frames = replace(frames, orders=walk_orders(frames.start_BT, bptt))
+    computed, skipped = (
+        values_of(tiny(temporal=temporal, skip_padding=skips, **changes), frames)
+        for skips in (False, True)
+    )
+    torch.testing.assert_close(skipped, computed, rtol=0, atol=1e-10)
+
+
+def test_a_batch_without_any_frame_gives_every_parameter_a_gradient_of_zero(frames):
+    nothing = torch.zeros(3, 6).bool()
+    model = tiny(dense=True, skip_padding=True)
+    loss_of(model(Frames(frames.pixels_BTCHW, nothing, nothing)), nothing).backward()
+    assert not gradients(model).any()
+
+
+def test_only_valid_frames_reach_the_backbone(frames):
+    model, seen = tiny(), []
+    model.backbone.register_forward_pre_hook(lambda _, inputs: seen.append(len(inputs[0])))
+    model(frames)
+    model.skip_padding = True
+    model(frames)
+    assert seen == [18, 6]
+
+
+@pytest.mark.parametrize(("dropout", "half"), [(0.3, False), (0.0, True)])
+@pytest.mark.parametrize("share", [0.6, 1.0])
+def test_random_numbers_and_roundings_are_drawn_again(frames, monkeypatch, dropout, half, share):
+    model = tiny(dropout=dropout, recompute=str(share))
+    model = model.float() if half else model
+    again = values_of(model, frames, half)
+    monkeypatch.setattr(models.dds, "checkpoint", lambda encode, *chunk, **_: encode(*chunk))
+    kept = values_of(model, frames, half)
+    torch.testing.assert_close(again, kept, rtol=1e-12, atol=1e-6 if half else 1e-12)
+
+
+@pytest.mark.parametrize("count", [1, 2, 7])
+@pytest.mark.parametrize("skipped", [False, True])
+def test_every_share_gives_the_same_gradients(count, skipped):
+    """Of 1 and 2 pictures less than a chunk, of 7 also a rest, and with padding left out fewer."""
+    model = tiny(skip_padding=skipped, anchored=True, dense=True)
+    frames = random_frames([[count]], count)
+    extent_BT2 = torch.linspace(0.2, 1, 2 * count).view(1, count, 2)
+    frames = replace(frames, extent_BT2=extent_BT2, valid_BT=torch.arange(count)[None] % 3 != 1)
+    kept = values_of(model, frames)
+    for share in (0.1, 0.5, 0.9, 1.0):
+        model.recomputed = share
+        torch.testing.assert_close(values_of(model, frames), kept, rtol=1e-12, atol=1e-12)
+
+
+def test_offloading_gives_the_same_gradients_and_takes_the_per_frame_part_alone(
+    frames, monkeypatch
+):
+    kept, packed = values_of(tiny(), frames), []
+
+    def hooks(pin_memory):
+        assert not pin_memory
+
+        def pack(tensor):
+            packed.append(tensor.clone())
+            return len(packed) - 1
+
+        return torch.autograd.graph.saved_tensors_hooks(pack, packed.__getitem__)
+
+    monkeypatch.setattr("models.dds.save_on_cpu", hooks)
+    found = values_of(tiny(recompute="offload"), frames)
+    torch.testing.assert_close(found, kept, rtol=0, atol=0)
+    assert packed
+    assert not [tensor for tensor in packed if tensor.shape[-2:] == (5, 16)]  # of queries
+
+
+def all_of(outputs: tuple[Tensor, ...], model: torch.nn.Module) -> list[Tensor]:
+    loss = torch.stack([values.sin().sum() for values in outputs]).sum()
+    return [*outputs, *torch.autograd.grad(loss, [*model.parameters()])]
+
+
+@pytest.mark.parametrize("part", TEMPORAL_PARTS)
+def test_walks_by_slots_have_the_outputs_and_gradients_of_walks_by_segments(frames, part):
+    """With dropout, which draws in the same order."""
+    model = tiny(temporal=part, time="gap", dropout=0.2)
+    frames = replace(frames, extra_BT=torch.arange(18.0).view(3, 6))
+    core = FlatCore(model, frames)
+    torch.manual_seed(1)
+    wanted = all_of(predictions(model(frames)), model)
+    torch.manual_seed(1)
+    found = all_of(core(*core.tensors(frames)), model)
+    torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-12)
+
+
+SLOW = pytest.param(86, "aot_eager", marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize(("slots", "backend"), [(24, "eager"), SLOW])
+def test_it_is_one_graph_for_every_batch_of_a_shape(slots, backend):
+    torch._dynamo.reset()
+    model, counter = tiny(temporal_layers=1), CompileCounterWithBackend(backend)
+    for lengths in ([slots - 5, 5], [3] * (slots // 3), [slots // 2]):
+        frames = random_frames([lengths], slots)
+        core = FlatCore(model, frames)
+        compiled = torch.compile(core.forward, fullgraph=True, backend=counter)
+        wanted = all_of(predictions(model(frames)), model)
+        found = all_of(compiled(*core.tensors(frames)), model)
+        torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-12)
+    assert counter.frame_count == 1
