@@ -85,7 +85,7 @@ class DDSLayer(MemorylessLayer):
             self.present_gate.bias.copy_(gate_bias(width))
 
     def forward(
-        self, embeddings_BTND: Tensor, query_position_ND: Tensor, *how: Any
+        self, embeddings_BTND: Tensor, query_position_ND: Tensor, *walk_args: Any
     ) -> tuple[Tensor, Any]:
         """Embeddings ``(B, T, N, D)`` -> outputs ``(B, T, N, D)`` and the last memory."""
         present = self.encode_present(embeddings_BTND, query_position_ND)
@@ -110,5 +110,5 @@ class DDSLayer(MemorylessLayer):
                 weight=torch.cat((weight_kv, self.memory_gate.weight)),
                 bias=F.pad(bias_kv, (0, width)) + F.pad(position_ND, (0, 2 * width)),
             )
-            memory, state = walk(recurrence, inputs, *how)
+            memory, state = walk(recurrence, inputs, *walk_args)
             return present + self.readout(memory), state

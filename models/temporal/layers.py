@@ -88,7 +88,7 @@ class MemorylessLayer(nn.Module):
         return frames_IND.view_as(embeddings_BTND)
 
     def forward(
-        self, embeddings_BTND: Tensor, query_position_ND: Tensor, *walk: Any
+        self, embeddings_BTND: Tensor, query_position_ND: Tensor, *walk_args: Any
     ) -> tuple[Tensor, Any]:
         """Return outputs ``(B, T, N, D)`` and the state after the last slot (here None)."""
         return self.encode_present(embeddings_BTND, query_position_ND), None
@@ -111,11 +111,11 @@ class MemoryLayer(MemorylessLayer):
         self.out_proj = nn.Linear(width, width)
 
     def forward(
-        self, embeddings_BTND: Tensor, query_position_ND: Tensor, *walk: Any
+        self, embeddings_BTND: Tensor, query_position_ND: Tensor, *walk_args: Any
     ) -> tuple[Tensor, Any]:
         present_BTND = self.encode_present(embeddings_BTND, query_position_ND)
         read_BTND = self.sublayer.prepare(present_BTND)
-        remembered_BTND, state = self.memory(read_BTND, *walk)
+        remembered_BTND, state = self.memory(read_BTND, *walk_args)
         return self.sublayer.add_update(present_BTND, self.out_proj(remembered_BTND)), state
 
 
