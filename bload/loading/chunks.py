@@ -5,14 +5,13 @@
     blocks    |b b b b b b b b b|b b b b b b b b|b b b b|    each chunk is packed by itself
     steps     |s s s s|s s s s|s s s s|s s s s|s s s s|f f|  f: fillers, at the end alone
 
-A chunk is packed beside the steps of the one before, by a process of its own if it is large. The
-blocks of a step that a chunk does not complete are trained with the first of the next one. Memory
-is that of two chunks. What is random and how few blocks there are is as in a data set of the size
-of a chunk; which sequences share a chunk changes with the epoch.
+A chunk is packed when the one before has been trained. The blocks of a step that a chunk does not
+complete are trained with the first of the next one. Memory is that of two chunks. What is random
+and how few blocks there are is as in a data set of the size of a chunk; which sequences share a
+chunk changes with the epoch.
 """
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -23,10 +22,13 @@ from numpy.typing import ArrayLike
 from bload.batch.step import Step, StepList
 from bload.errors import InputError, check_whole, plural
 from bload.loading.epochs import Epochs, Place
-from bload.packing.chunks import chunk_order, plan_apart
+from bload.packing.packers import make_plan
 from bload.packing.plan import Block, Plan, filler_block
 from bload.schedule.balance import make_schedule
 
+ROUNDS = 6
+"""Rounds of the Feistel network, an even number."""
+MIX, MIX_AGAIN = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 _Entry = tuple[np.ndarray, Plan, int]
 """Sequences of a chunk, its plan, and the number of a block in it."""
 
@@ -85,13 +87,14 @@ class Chunks(Epochs):
 
     def order(self, epoch: int, chunk: int) -> np.ndarray:
         """Return the sequences of a chunk."""
-        first = chunk * self.chunk
-        return chunk_order(len(self.lengths), self.seed, epoch, first, self.chunk)
+        keys = np.random.default_rng([self.seed, epoch, 3]).integers(0, 2**64, ROUNDS, np.uint64)
+        first, sequences = chunk * self.chunk, len(self.lengths)
+        return permuted(np.arange(first, min(first + self.chunk, sequences)), sequences, keys)
 
     def _plan_chunk(self, number: np.ndarray, epoch: int, chunk: int) -> Plan:
         place = self.packer, self.t_max, self.seed, epoch
         options = {"multiple_of": self.multiple_of, "chunk": chunk, **self.options}
-        return plan_apart(self.lengths[number], *place, **options)
+        return make_plan(self.lengths[number], *place, **options)
 
     def pack(self, epoch: int, chunk: int) -> tuple[np.ndarray, Plan]:
         """Return the sequences of a chunk and its plan."""
@@ -117,21 +120,13 @@ class Chunks(Epochs):
             yield from self._batches_of_step(place.epoch, step, rank)
 
     def _blocks(self, place: Place) -> Iterator[_Entry]:
-        """Yield the blocks from a place on, while the next chunk is packed."""
-        epoch, begin = place.epoch, place.first_block
-        pool = ThreadPoolExecutor(1)
-        try:
-            first = range(place.chunk, self.chunks)[:1]
-            packing = [pool.submit(self.pack, epoch, chunk) for chunk in first]
-            for chunk in range(place.chunk, self.chunks):
-                number, plan = packing.pop().result()
-                self._counts[epoch, chunk] = plan.blocks
-                if chunk + 1 < self.chunks:
-                    packing.append(pool.submit(self.pack, epoch, chunk + 1))
-                yield from ((number, plan, b) for b in range(begin, plan.blocks))
-                begin = 0
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+        """Yield the blocks from a place on, chunk after chunk."""
+        begin = place.first_block
+        for chunk in range(place.chunk, self.chunks):
+            number, plan = self.pack(place.epoch, chunk)
+            self._counts[place.epoch, chunk] = plan.blocks
+            yield from ((number, plan, b) for b in range(begin, plan.blocks))
+            begin = 0
 
     def _batches_of_step(self, epoch: int, step: list[_Entry], rank: int) -> Iterator[StepList]:
         """Yield a rank's batches of the blocks of a step, which are dealt to ranks in turn."""
@@ -173,3 +168,29 @@ def _block(number: np.ndarray, plan: Plan, index: int) -> Block:
     """Return block `index` of a chunk, with the numbers of its sequences in the data set."""
     block = plan.block(index)
     return replace(block, sequence=number[block.sequence])
+
+
+def permuted(place: np.ndarray, size: int, keys: np.ndarray) -> np.ndarray:
+    """Return the numbers at some places of a pseudorandom order of `size` numbers.
+
+    A Feistel network permutes all numbers of some bits. A number that is not below `size` is put
+    through it again until it is. `keys` are random uint64, an even number of them.
+    """
+    bits = max((size - 1).bit_length(), 2)
+    number = _feistel(place.astype(np.uint64), bits, keys)
+    while len(beyond := np.flatnonzero(number >= size)):
+        number[beyond] = _feistel(number[beyond], bits, keys)
+    return number.astype(np.int64)
+
+
+def _feistel(number: np.ndarray, bits: int, keys: np.ndarray) -> np.ndarray:
+    low, high = np.uint64(bits // 2), np.uint64(bits - bits // 2)
+    left, right = number >> low, number & np.uint64((1 << int(low)) - 1)
+    for key in keys:
+        mixed = (right ^ key) * MIX
+        mixed ^= mixed >> np.uint64(32)
+        mixed *= MIX_AGAIN
+        left, right = right, left ^ (mixed >> (np.uint64(64) - high))
+        low, high = high, low
+    joined: np.ndarray = left << low | right
+    return joined

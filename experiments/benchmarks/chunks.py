@@ -1,9 +1,7 @@
-"""Plans of one rank of eight: whole epochs, and chunks that are packed beside training.
+"""Plans of one rank of eight: whole epochs, and chunks, until the second is packed.
 
 Each row is a process of its own. *MiB* is the most memory that it takes beyond its imports; pages
-of the file of lengths, which ranks share, are not counted. Training is a loop of matrix products
-with batches of a source that costs nothing, until the second chunk is packed and as many steps
-again.
+of the file of lengths, which ranks share, are not counted. The source costs nothing.
 """
 
 import json
@@ -13,8 +11,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import suppress
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -24,8 +20,7 @@ from bload import BlockLoader
 from experiments.benchmarks import Row, Table
 from experiments.study import ROOT
 
-T_MAX, PRODUCTS = 94, 4
-"""Block size; matrix products of a training step, about 12 ms."""
+T_MAX = 94
 
 
 class Zeros:
@@ -67,49 +62,26 @@ def run_rank(*arguments: str) -> Row:
 
 
 def anonymous_memory(process: int | str) -> float:
-    """Return the MiB that a process and its children hold without pages of files (Linux)."""
-    commands, mib = set[str](), 0.0
-    for number in (process, *child_processes(process)):
-        with suppress(OSError):  # it has ended
-            command = Path(f"/proc/{number}/cmdline").read_text()
-            status = Path(f"/proc/{number}/status").read_text()
-            if command not in commands:  # a child that has just begun shares its parent's memory
-                mib += sum(map(int, re.findall(r"RssAnon:\s+(\d+)", status))) / 2**10
-            commands.add(command)
-    return mib
-
-
-def child_processes(process: int | str) -> list[str]:
-    """List the children of a process."""
-    tasks = Path(f"/proc/{process}/task").glob("*/children")
-    return [child for task in tasks for child in task.read_text().split()]
+    """Return the MiB that a process holds without pages of files (Linux)."""
+    status = Path(f"/proc/{process}/status").read_text()
+    return sum(map(int, re.findall(r"RssAnon:\s+(\d+)", status))) / 2**10
 
 
 def train(path: str, packer: str, chunk: int) -> Row:
-    """Take the first batch of a rank and, in chunks, train until the second chunk is packed."""
-    torch.set_num_threads(1)
-    now, row = time.perf_counter, {"MiB": anonymous_memory("self")}
-    began, make_loader = now(), partial(BlockLoader, batch_slots=8 * T_MAX, rank=3, world_size=8)
-    loader = make_loader(Zeros(path), packer, chunk=chunk or None)
+    """Take the first batch of a rank and, in chunks, all until the second chunk is packed."""
+    row, began = {"MiB": anonymous_memory("self")}, time.perf_counter()
+    options: Row = {"batch_slots": 8 * T_MAX, "rank": 3, "world_size": 8, "chunk": chunk or None}
+    loader = BlockLoader(Zeros(path), packer, **options)
     batches = iter(loader)
     next(batches)
-    row |= {"first batch, s": now() - began}
-    if not chunk:
-        return row
-    matrix, seconds, packed, was_packing = torch.randn(512, 512), list[float](), 0, False
-    while not packed or len(seconds) < 2 * packed:
-        began = now()
+    row |= {"first batch, s": time.perf_counter() - began}
+    while chunk and not loader.state_dict()["chunk"]:
         next(batches)
-        _ = [matrix @ matrix for _ in range(PRODUCTS)]
-        seconds.append(now() - began)
-        is_packing = bool(child_processes("self"))
-        packed = packed or (len(seconds) if was_packing and not is_packing else 0)
-        was_packing = is_packing
-    return row | {"while packing": float(np.mean(seconds[:packed]) / np.mean(seconds[packed:]))}
+    return row
 
 
 COLUMNS = {"sequences": ",.0f", "packer": "", "chunk": ",.0f", "MiB": ",.0f"}
-COLUMNS |= {"first batch": ".1f", "while packing": ".2f"}
+COLUMNS |= {"first batch": ".1f"}
 TABLES = {"chunks": Table("Plans of one rank of eight, whole and in chunks:", COLUMNS)}
 
 if __name__ == "__main__":

@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 from bload import BlockLoader, InputError, from_dataset, make_plan
-from bload.loading.chunks import Chunks
-from bload.packing.chunks import MIN_APART, permuted, plan_apart
-from bload.packing.packers import PACKERS
+from bload.loading.chunks import Chunks, permuted
 from bload.schedule.balance import make_schedule
 from tests.bload.conftest import NumberedSource, frames_of, rows_of, samplers, train
 
@@ -144,16 +142,3 @@ def test_lengths_stay_a_memory_map(tmp_path):
 def test_blocks_stay_those_of_earlier_versions():
     text = json.dumps(content(train(of_ranks(packer="bload_exact"))))
     assert hashlib.sha256(text.encode()).hexdigest()[:16] == "9d4c2173676db967"
-
-
-def test_a_large_chunk_is_packed_by_a_process_that_gives_the_same_plan(monkeypatch):
-    lengths = np.tile(LENGTHS, MIN_APART // len(LENGTHS))
-    place = "bload_exact", 14, 1, 2
-    expected = make_plan(lengths, *place, chunk=3, long="split")
-    monkeypatch.setattr("bload.packing.chunks.make_plan", None)  # in this process
-    plan = plan_apart(lengths, *place, chunk=3, long="split")
-    for name in ("sequence", "first", "length", "offsets", "sequence_lengths"):
-        assert np.array_equal(getattr(plan, name), getattr(expected, name)), name
-    monkeypatch.undo()
-    monkeypatch.setitem(PACKERS, "mine", lambda *a: PACKERS["naive"].pack(*a))
-    assert plan_apart(lengths, "mine", *place[1:]).blocks == len(lengths)
