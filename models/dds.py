@@ -149,10 +149,14 @@ class DDS(nn.Module):
 
     def compute(self, frames: Frames, state: Any = None) -> Outputs:
         """Compute `forward`; frames without orders walk slot by slot, see `models.flat`."""
-        slots, extent_BT2 = frames.slots(self.skip_padding), frames.extent_BT2
+        index_I = frames.valid_slots() if self.skip_padding else None
+        extent_BT2, shape_BT = frames.extent_BT2, frames.start_BT.shape
         frames = frames.blank_padding()
-        pixels_ICHW = slots.gather(frames.pixels_BTCHW)
-        extent_I2 = None if frames.extent_BT2 is None else slots.gather(frames.extent_BT2)
+        pixels_ICHW = frames.pixels_BTCHW.flatten(0, 1)
+        extent_I2 = None if frames.extent_BT2 is None else frames.extent_BT2.flatten(0, 1)
+        if index_I is not None:
+            pixels_ICHW = pixels_ICHW[index_I]
+            extent_I2 = None if extent_I2 is None else extent_I2[index_I]
         take_home: Callable[[Tensor], Tensor] = nn.Identity()
         if self.exchange and self.training:
             pixels_ICHW, extent_I2, take_home = share_pictures(pixels_ICHW, extent_I2)
@@ -162,7 +166,11 @@ class DDS(nn.Module):
         object_state, relation_state = state or (None, None)
 
         def put(values_LJ: Tensor) -> Tensor:
-            return slots.scatter(take_home(values_LJ))
+            values_LI = take_home(values_LJ)
+            if index_I is not None:
+                zeros = values_LI.new_zeros(len(values_LI), shape_BT.numel(), *values_LI.shape[2:])
+                values_LI = zeros.index_copy(1, index_I, values_LI)
+            return values_LI.unflatten(1, shape_BT)
 
         spatial_LBTND = put(self.object_branch.spatial(tokens))
         objects, object_state = self.object_branch(spatial_LBTND, frames, object_state)
@@ -182,7 +190,7 @@ class DDS(nn.Module):
         """Predict from embeddings ``(L, B, T, N, D)`` in the precision of the parameters.
 
         Args:
-            put: brings values ``(L, J, ...)`` of computed pictures to their slots.
+            put: puts values ``(L, J, ...)`` of computed pictures into slots, ``(L, B, T, ...)``.
         """
         precision = self.relation.weight.dtype
         objects, relations = objects.to(precision), relations.to(precision)

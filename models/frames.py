@@ -1,6 +1,6 @@
-"""A batch as the network takes it, and the slots whose frames it computes.
+"""A batch as the network takes it.
 
-B blocks, T slots, V = B * T slots, I computed slots, C H W image.
+B blocks, T slots, I of these with a frame, C H W image.
 """
 
 from collections.abc import Sequence
@@ -34,34 +34,6 @@ def walk_orders(start_BT: Tensor, slots: int | None) -> list[WalkOrder]:
 
 
 @dataclass(frozen=True, slots=True)
-class ComputedSlots:
-    """The slots whose frames backbone, encoder and spatial decoders compute: all, or the valid."""
-
-    shape_BT: tuple[int, int]
-    computed_BT: Tensor | None = None
-    """Bool, on the host; None: all slots."""
-
-    def gather(self, values_BT: Tensor) -> Tensor:
-        """Return the values of the computed slots: ``(B, T, ...)`` -> ``(I, ...)``."""
-        values_V = values_BT.flatten(0, 1)
-        return values_V if self.computed_BT is None else values_V[self._index(values_V)]
-
-    def scatter(self, values_LI: Tensor) -> Tensor:
-        """Put values into their slots: ``(L, I, ...)`` -> ``(L, B, T, ...)``, 0 in the others."""
-        if self.computed_BT is None:
-            return values_LI.unflatten(1, self.shape_BT)
-        shape = len(values_LI), self.computed_BT.numel(), *values_LI.shape[2:]
-        values_LV = values_LI.new_zeros(shape)
-        values_LV[:, self._index(values_LI)] = values_LI
-        return values_LV.unflatten(1, self.shape_BT)
-
-    def _index(self, reference: Tensor) -> Tensor:
-        """Return the index ``(I,)`` of computed slots; made on the host, without synchronising."""
-        assert self.computed_BT is not None
-        return to_device(self.computed_BT.flatten().nonzero().squeeze(1), reference.device)
-
-
-@dataclass(frozen=True, slots=True)
 class Frames:
     """Frames of a batch, and what the network has to know of each.
 
@@ -85,14 +57,16 @@ class Frames:
     orders: Sequence[WalkOrder] | None = None
     """`walk_orders` of the starts; None: walks go slot by slot over the whole block."""
 
-    def slots(self, skip_padding: bool) -> ComputedSlots:
-        """Return the slots to compute: all, or those that hold a frame."""
-        shape_BT = self.start_BT.shape[0], self.start_BT.shape[1]
-        if not skip_padding or self.valid_BT is None:
-            return ComputedSlots(shape_BT)
-        computed_BT = self.valid_BT.cpu().clone()
-        computed_BT[0, 0] |= ~computed_BT.any()  # so every parameter has a gradient on every rank
-        return ComputedSlots(shape_BT, computed_BT)
+    def valid_slots(self) -> Tensor | None:
+        """Return the index ``(I,)`` of the slots that hold a frame, on the device; None: all do.
+
+        It is made on the host, and so without synchronising if `valid_BT` is there.
+        """
+        if self.valid_BT is None:
+            return None
+        valid_BT = self.valid_BT.cpu().clone()
+        valid_BT[0, 0] |= ~valid_BT.any()  # so every parameter has a gradient on every rank
+        return to_device(valid_BT.flatten().nonzero().squeeze(1), self.pixels_BTCHW.device)
 
     def with_orders(self) -> "Frames":
         """Return these frames with `orders`; without any, gradients reach back to each start."""
