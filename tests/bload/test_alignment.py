@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from torch.nn.functional import pad
 
 from bload import PACKERS, BlockLoader, InputError, from_dataset, make_plan, walk
 from bload.packing.bounds import lower_bound
@@ -34,23 +35,31 @@ def test_bload_exact_keeps_its_bound_in_rounded_lengths():
     assert plan.lower_bound_padding == plan.padding == plan.blocks * plan.t_max - LENGTHS.sum()
 
 
-@pytest.mark.parametrize("multiple", [12, 100])
+@pytest.mark.parametrize("multiple", [1, 12, 100])
 @pytest.mark.parametrize("causal", [True, False])
 def test_the_block_mask_is_the_attention_mask_slot_by_slot(multiple, causal):
-    lengths = np.random.default_rng(multiple).integers(1, 300, 12)
+    lengths = np.random.default_rng(multiple).integers(1, 500, 12)
     source = from_dataset([torch.zeros(n, 1) for n in lengths], lengths)
-    slots = -(-600 // multiple) * multiple
+    slots, full_tiles = -(-600 // multiple) * multiple, 0
     for batch in BlockLoader(source, t_max=slots, batch_slots=2 * slots, multiple_of=multiple):
         mask = batch.block_mask(causal)
-        tiles = [
+        listed = [
             (mask.kv_num_blocks, mask.kv_indices),
             (mask.full_kv_num_blocks, mask.full_kv_indices),
         ]
         row, column = torch.arange(slots)[:, None], torch.arange(slots)
         blocks = torch.arange(len(batch.valid_BT))[:, None, None]
         rule = mask.mask_mod(blocks, torch.zeros(()), row, column)
-        partly, fully = (in_slots(counts[:, 0], numbers[:, 0], slots) for counts, numbers in tiles)
-        assert torch.equal(rule & partly | fully, batch.attention_mask(causal)[:, 0])
+        partly, fully = (in_slots(counts[:, 0], numbers[:, 0], slots) for counts, numbers in listed)
+        sees = batch.attention_mask(causal)[:, 0]
+        assert torch.equal(rule & partly | fully, sees)
+        if multiple == 1:  # no tile is computed in vain
+            rest = -slots % 128
+            tiles = pad(sees, (0, rest, 0, rest)).unfold(1, 128, 128).unfold(2, 128, 128)
+            for found, wanted in ((fully, tiles.all((3, 4))), (partly | fully, tiles.any((3, 4)))):
+                assert torch.equal(found[:, ::128, ::128], wanted)
+            full_tiles += int(tiles.all((3, 4)).sum())
+    assert full_tiles or multiple > 1
 
 
 def in_slots(counts_BK, numbers_BKK, slots):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+from torch.nn.attention.flex_attention import flex_attention
 from torch.nn.functional import scaled_dot_product_attention
 
 from bload import (
@@ -115,32 +115,6 @@ def test_attention_under_the_mask_sees_each_sequence_alone(sequences, batch, cau
         return outputs_BT
 
     alone_and_packed(sequences, batch, partial(attend, is_causal=causal), packed)
-
-
-@pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize("t_max", [128, 700])
-def test_the_block_mask_has_the_tiles_that_torch_finds_in_the_whole_mask(t_max, causal):
-    """Tiles left out, masked and full: one segment in several tiles, several in one, fillers."""
-    lengths = np.random.default_rng(t_max).choice([1, 7, 60, 128, 300, t_max], 24).clip(max=t_max)
-    source = from_dataset([torch.zeros(n) for n in lengths], lengths)
-    blocks = make_plan(lengths, "bload_exact", t_max).blocks
-    (batch,) = BlockLoader(source, t_max=t_max, batch_slots=(blocks + 1) * t_max)
-    segment_BT = batch.segment_BT
-
-    def sees(b, h, query, key):
-        same = segment_BT[b, query] == segment_BT[b, key]
-        return same & (query >= key) if causal else same
-
-    mask = batch.block_mask(causal)
-    found = create_block_mask(sees, len(segment_BT), None, t_max, t_max, device="cpu")
-    assert mask.seq_lengths == found.seq_lengths
-    for name in ("kv_num_blocks", "full_kv_num_blocks", "q_num_blocks", "full_q_num_blocks"):
-        assert torch.equal(getattr(mask, name), getattr(found, name)), name
-    for name in ("kv", "full_kv", "q", "full_q"):
-        counts, numbers = getattr(found, f"{name}_num_blocks"), getattr(found, f"{name}_indices")
-        used = torch.arange(numbers.shape[-1]) < counts[..., None]
-        assert torch.equal(getattr(mask, f"{name}_indices")[used], numbers[used]), name
-    assert int(found.full_kv_num_blocks.sum()) > 0 or t_max == 128
 
 
 def test_arguments_for_varlen_kernels_say_where_each_sequence_is(sequences, batch):

@@ -223,8 +223,3 @@ def test_a_loader_that_has_begun_no_pass_can_be_sent_to_a_process(numbered_sourc
     loader = BlockLoader(numbered_source([3, 5]))
     ForkingPickler.dumps(loader)  # as mp.spawn(args=(loader,)) does
     assert len([*loader]) == 2
-
-
-def test_a_stream_refuses_options_of_workers_without_workers():
-    with pytest.raises(InputError, match="prefetch_factor is for data workers"):
-        StreamLoader(StreamBlocks([torch.zeros(3, 1)], 4), prefetch_factor=4)
