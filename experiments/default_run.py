@@ -1,6 +1,6 @@
 """The default run: how much of what can be learned does it learn?
 
-    torchrun train.py loader=bload                          # 5 minutes
+    torchrun train.py loader=bload                          # 8 minutes
     python -m experiments.default_run [FOLDER]
 
 FOLDER has `runs.csv` of one run. Nothing was predicted.

@@ -17,7 +17,7 @@ from datasets.scoring.tables import relation_rows, write_relations
 from models.config import NAMED_WEIGHTS
 from training.build import Training, open_training
 from training.checkpoint import Progress, open_checkpoint, restore, save_checkpoint
-from training.config import RESUMING, TrainJob
+from training.config import RESUMING, TrainJob, naming_keys
 from training.data import Data, Split, open_data
 from training.evaluation import evaluate
 from training.figures import Meter, epoch_figures, run_summary, sum_losses
@@ -261,7 +261,8 @@ def begin_or_resume(
                 "it to learn little; give model.weights=detr, resnet50 or resnet18"
             )
     else:
-        progress, place = restore(saved, path, cfg.model, training, loader)
+        with naming_keys(cfg):
+            progress, place = restore(saved, path, cfg.model, training, loader)
         remarks.append(place)
     # A run that begins from another run's checkpoint is new too.
     is_new = path not in (folder.last, folder.previous)

@@ -125,7 +125,7 @@ def make_plan(
         seed: random seed; the generator is ``np.random.default_rng([seed, epoch])``.
         epoch: number of the epoch, from 0.
         block_sizes: block sizes, `t_max` the largest; empty for `t_max` alone.
-        multiple_of: slots of every segment and block are a multiple of this, see `BlockSampler`.
+        multiple_of: slots of every segment and block are a multiple of this, see `Epochs`.
         chunk: number of the chunk of the epoch that has these lengths; its generator is
             ``np.random.default_rng([seed, epoch, 2, chunk])``.
         options: options of the packer.

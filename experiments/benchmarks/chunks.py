@@ -35,7 +35,7 @@ class Zeros:
 
 def measure(quick: bool) -> Iterator[Row]:
     """Yield a row for each number of sequences and packer, whole and in chunks."""
-    million, base = 100_000 if quick else 1_000_000, 0.0
+    million, base = 10_000 if quick else 1_000_000, 0.0
     for sequences in (million, 10 * million, 100 * million):
         with tempfile.NamedTemporaryFile(suffix=".npy") as file:
             rng = np.random.default_rng(0)

@@ -36,7 +36,7 @@ def measure(quick: bool) -> Iterator[Row]:
         ("300 of Action Genome, 3 to 94", rng.choice(action_genome_lengths(), 300)),
     ):
         for encoder in (False, True):
-            yield train_three_ways(data, lengths[:40] if quick else lengths, encoder, quick)
+            yield train_three_ways(data, lengths[:10] if quick else lengths, encoder, quick)
 
 
 def assemble_batches(factor: int, batches: int) -> Row:

@@ -11,9 +11,9 @@ from experiments.study import ROOT
 
 COMMANDS = [
     *("ablations", "alternatives", "balance", "convergence", "deadlock", "default_run"),
-    *("epoch_time", "horizon", "models", "movielens", "one_rank", "paper", "rates", "sync"),
+    *("epoch_time", "horizon", "models", "movielens", "one_rank", "rates", "sync"),
     *("open_questions", "tmax_sweep"),
-    pytest.param("lengths", marks=pytest.mark.slow),
+    *(pytest.param(name, marks=pytest.mark.slow) for name in ("lengths", "paper")),
     "benchmarks/__main__ --tables packing loading scaling trainer gpu chunks",
 ]
 

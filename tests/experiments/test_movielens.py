@@ -34,6 +34,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_runs_train_equal_frames_and_a_study_that_goes_on_ends_with_the_same_rows(folder):
     rows = []
     for _ in range(2):

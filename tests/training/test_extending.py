@@ -36,6 +36,7 @@ def run_python(folder: Path, *arguments: str) -> str:
     return run([sys.executable, *arguments], cwd=folder, more=more)
 
 
+@pytest.mark.slow
 def test_a_packer_a_temporal_part_and_a_data_set_are_trained_and_in_the_tables(
     mine, data_root, tmp_path
 ):

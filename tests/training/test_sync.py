@@ -100,6 +100,7 @@ def test_local_at_every_step_equals_allreduce_for_sgd(config, two_ranks):
     assert max(abs(alone[0][name] - alone[1][name]).max() for name in wanted) > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.dist
 def test_ranks_apart_that_are_interrupted_end_as_if_they_were_not(config, tmp_path, two_ranks):
     # They go on after two steps, between averages.
