@@ -5,6 +5,7 @@ from unittest import mock
 import pytest
 
 import train
+from bload import InputError
 from tests.training import jobs
 from tests.training.jobs import assert_same_run, metrics, one_rank, only_run, train_until
 from training.optimiser import rate_factor
@@ -70,6 +71,8 @@ def test_a_run_goes_on_in_its_folder_on_two_one_and_three_ranks(
     """Eight videos in blocks of their own: two steps of 2, three of 1, and the last block of 3."""
     cfg = config(*OFTEN, "loader=naive", "run.resume=elastic", "run.name=here")
     trained = two_ranks.run(train_and_record, cfg, (0, 2))
+    with pytest.raises(InputError, match=r"another plan.*run\.resume=elastic goes on"):
+        train_until(one_rank(), config(*OFTEN, "loader=naive", "run.name=here"))
     with pytest.warns(UserWarning, match="step 2 with 1 block per step instead of 2"):
         trained.append(train_and_record(one_rank(), cfg, (0, 4)))
     trained.append(train_and_record(one_rank(), cfg, (0, 5)))  # the same command again
