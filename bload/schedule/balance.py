@@ -128,7 +128,7 @@ Share = Callable[[np.ndarray, int], np.ndarray]
 BALANCES: dict[str, tuple[Order, Share]] = {
     "none": (_in_order, _round_robin),
     "pairs": (_in_order, equal_counts),
-    "counts": (_in_order, _greedy),
+    "counts": (_in_order, _greedy),  # ranks get different numbers
     "window": (_window, equal_counts),
     "queue": (_queue, equal_counts),
 }
