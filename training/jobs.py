@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 from hydra.conf import HydraConf
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import CompactHydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
@@ -64,6 +65,8 @@ def one_job(task: Callable[[Any], Row | None]) -> Callable[[DictConfig], float |
                 print(f"\n{stopped.sentence}", file=sys.stderr, flush=True)
             raise
         except Exception as error:
+            if by_plugin and isinstance(error, InputError):
+                raise CompactHydraException(f"error: {error}") from None  # without a traceback
             if by_plugin:
                 raise
             is_sentence, is_agreed = isinstance(error, InputError), isinstance(error, AgreedError)
