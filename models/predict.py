@@ -41,7 +41,7 @@ def predict(
     scale_F14 = torch.tensor([[(w, h, w, h)] for h, w in sizes_hw], dtype=torch.float32)
     persons_FN4, objects_FN4 = (
         box_convert(select_last_layer(boxes), "cxcywh", "xyxy").clamp(0, 1).float().cpu()
-        * scale_F14.view(-1, 1, 4)
+        * scale_F14
         for boxes in (outputs.person_boxes_LBTN4, outputs.object_boxes_LBTN4)
     )
     score_FN, class_FN = (

@@ -13,11 +13,11 @@ the data sheet's, for other cards the best of a few matrix products.
 import gc
 import re
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from itertools import product
 from statistics import fmean
 from time import monotonic
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -83,6 +83,7 @@ def card(toy: bool, ranks: Ranks) -> Rows:
     yield "the card", row
 
 
+@cache
 def peaks(device: torch.device) -> tuple[float, float | None]:
     """Return teraflops in bf16: of a matrix product, the best of a few, and on the data sheet."""
     size = 8_192 if device.type == "cuda" else 256
@@ -162,7 +163,7 @@ def own_run(toy: bool, ranks: Ranks) -> Rows:
 class Cell(nn.Module):
     """A GRU cell of 256 for `walk`."""
 
-    def __init__(self, by: str) -> None:
+    def __init__(self, by: Literal["segments", "slots"]) -> None:
         super().__init__()
         self.cell, self.by = nn.GRUCell(256, 256), by
 
@@ -174,7 +175,7 @@ class Cell(nn.Module):
         return state_BD, state_BD
 
     def forward(self, inputs_BT: Tensor, start_BT: Tensor) -> Tensor:
-        return walk(self, inputs_BT, start_BT, by=self.by)[0]  # type: ignore[arg-type]
+        return walk(self, inputs_BT, start_BT, by=self.by)[0]
 
 
 def walks(toy: bool, ranks: Ranks) -> Rows:
@@ -190,7 +191,7 @@ def walks(toy: bool, ranks: Ranks) -> Rows:
     def row(way: str) -> Row:
         network: Any = packed
         if way != "torch's layer":
-            network = Cell(way.split(",")[0]).to(ranks.device)
+            network = Cell("slots" if "slots" in way else "segments").to(ranks.device)
         if "recorded" in way:
             network = torch.cuda.make_graphed_callables(network, inputs)
         values = {"network": network, "inputs": inputs}
