@@ -38,7 +38,8 @@ def predict(
     def select_last_layer(field: Tensor) -> Tensor:
         return field[-1].flatten(0, 1).index_select(0, frame_F)
 
-    scale_F14 = torch.tensor([[(w, h, w, h)] for h, w in sizes_hw], dtype=torch.float32)
+    scale_F4 = torch.tensor([(w, h, w, h) for h, w in sizes_hw], dtype=torch.float32)
+    scale_F14 = scale_F4.reshape(-1, 1, 4)  # 4 also without a frame
     persons_FN4, objects_FN4 = (
         box_convert(select_last_layer(boxes), "cxcywh", "xyxy").clamp(0, 1).float().cpu()
         * scale_F14
