@@ -21,9 +21,7 @@ from datasets.scoring.tables import format_recall, relation_rows, write_relation
 from datasets.synthetic.world import SPLITS
 
 
-def score(
-    path: Path | str, targets: Sequence[FrameTargets], convention: str, oed_filter: bool = False
-) -> RecallMeter:
+def score(path: Path | str, targets: Sequence[FrameTargets], convention: str) -> RecallMeter:
     """Return the meter of all frames of a split, as predicted in the file at `path`.
 
     Raises `InputError` if the file is no predictions file, lacks a frame of the split, or has a
@@ -42,7 +40,7 @@ def score(
             "give the small boxes that the file was made for, or add the frame, with a null in "
             "pair if nothing is predicted there"
         )
-    meter = RecallMeter(convention, oed_filter=oed_filter)
+    meter = RecallMeter(convention)
     meter.update([*prediction_of.values()], [target_of[name] for name in prediction_of])
     return meter
 
@@ -55,7 +53,6 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--root", help="data root; default: the one in the file")
     parser.add_argument("--split", choices=SPLITS, help="default: the one in the file")
     parser.add_argument("--iou", choices=("inclusive", "continuous"), default="inclusive")
-    parser.add_argument("--oed-filter", action="store_true", help="remove duplicates as OED does")
     parser.add_argument("--small-boxes", choices=SMALL_BOXES, help="default: as in the file")
     parser.add_argument("--relations", help="csv file for the recall of every relation and group")
     parser.add_argument("--out", help="json file for the figures")
@@ -71,11 +68,11 @@ def main(arguments: list[str] | None = None) -> None:
     choices = {"small_boxes": small_boxes, "validation": metadata.get("validation", 0.0)}
     videos = read_annotations(root, split, **choices).videos
     targets = [frame for video in videos for frame in video.frames]
-    meter = score(args.file, targets, args.iou, args.oed_filter)
+    meter = score(args.file, targets, args.iou)
     figures = meter.summary() | meter.unseen_summary(trained_pairs(Path(root), small_boxes))
-    model, removed = metadata.get("checkpoint", args.file), ", no duplicates" * args.oed_filter
+    model = metadata.get("checkpoint", args.file)
     print(f"{args.file}: {model}\n{root}, {split}: {figures['frames']:,.0f} frames")
-    print(f"small boxes: {small_boxes}, IoU {args.iou}{removed}\n\n{format_recall(figures)}")
+    print(f"small boxes: {small_boxes}, IoU {args.iou}\n\n{format_recall(figures)}")
     if args.relations:
         write_relations(args.relations, relation_rows(meter, model))
     if args.out:

@@ -15,8 +15,7 @@ the Action Genome literature shares:
   ``no``: all 26 relations of each pair, the 100 best products of the frame, then the end.
 * A ground-truth triplet is found by a triplet of equal classes both of whose boxes have
   IoU >= 0.5 with the true ones. Matching is many-to-many: one prediction may find several
-  ground-truth triplets (labels written twice), and duplicates use up ranks. `oed_filter`, which no
-  figure of STTran has, removes them.
+  ground-truth triplets (labels written twice), and duplicates use up ranks.
 
 So a ground-truth triplet has a *rank*, the place (from 0) of the best prediction that finds it, and
 is found within K if rank < K. Ranks serve every K and every subset. All lists end at 100, the
@@ -50,7 +49,6 @@ KS = (10, 20, 50, 100)
 IOU_THRESHOLD = 0.5
 SEMI_THRESHOLD = 0.9
 LIST_LENGTH = 100
-OED_OVERLAP, OED_LENGTH = 0.9, 500  # of duplicates; of ``no`` before they are removed
 NEVER = np.iinfo(np.int16).max
 """Rank of a triplet that no listed prediction finds."""
 
@@ -61,17 +59,16 @@ def triplet_ranks(
     predictions: Sequence[FramePrediction],
     targets: Sequence[FrameTargets],
     convention: str = "inclusive",
-    oed_filter: bool = False,
 ) -> np.ndarray:
     """Return the rank of every ground-truth triplet under each constraint, int16 ``(S, G)``.
 
     G runs over the rows of ``relations_G2``, frame after frame. Rank 0 is the top of the list, 99
-    its end; `NEVER` means not found there. `oed_filter` removes duplicates from lists as OED does.
+    its end; `NEVER` means not found there.
     """
     for target in targets:
         target.check_labelled()
     chunks = [slice(first, first + _CHUNK) for first in range(0, len(targets), _CHUNK)]
-    ranks_SG = [_chunk_ranks(predictions[c], targets[c], convention, oed_filter) for c in chunks]
+    ranks_SG = [_chunk_ranks(predictions[c], targets[c], convention) for c in chunks]
     return np.concatenate([np.zeros((len(CONSTRAINTS), 0), np.int16), *ranks_SG], axis=1)
 
 
@@ -97,10 +94,7 @@ def top_triplets(
 
 
 def _chunk_ranks(
-    predictions: Sequence[FramePrediction],
-    targets: Sequence[FrameTargets],
-    convention: str,
-    oed_filter: bool,
+    predictions: Sequence[FramePrediction], targets: Sequence[FrameTargets], convention: str
 ) -> np.ndarray:
     objects_F = np.array([len(target.object_classes_M) for target in targets])
     labels_F = [len(target.relations_G2) for target in targets]
@@ -111,11 +105,7 @@ def _chunk_ranks(
     matches_OP = _matches(predictions, targets, convention)
     rank_SOR = np.full((len(CONSTRAINTS), len(frame_O), len(RELATIONS)), NEVER, np.int16)
     if matches_OP.any():
-        if oed_filter:
-            lists = _filtered_lists(predictions, targets)
-        else:
-            lists = [place_FK for place_FK, _ in _lists(predictions)]
-        for rank_OR, place_FK in zip(rank_SOR, lists, strict=True):
+        for rank_OR, (place_FK, _) in zip(rank_SOR, _lists(predictions), strict=True):
             pair_FK, relation_FK = np.divmod(place_FK, len(RELATIONS))
             is_hit_OK = matches_OP[np.arange(len(frame_O))[:, None], pair_FK[frame_O]]
             object_N, k_N = np.divmod(np.flatnonzero(is_hit_OK)[::-1], is_hit_OK.shape[1])
@@ -153,46 +143,10 @@ def _matches(
     return matches_OP
 
 
-def _filtered_lists(
-    predictions: Sequence[FramePrediction], targets: Sequence[FrameTargets]
-) -> list[np.ndarray]:
-    """Return the places of `_lists` without duplicates, as OED's ``pairwise_nms`` leaves them.
-
-    A triplet is a duplicate if a better one that stays has its class and relation, and the product
-    of their overlaps of persons and of objects exceeds 0.9. Boxes are fractions of the frame, and
-    still 1 is added to their sides, so small boxes that are apart overlap too.
-    """
-    classes_FP = _padded([p.object_classes_P for p in predictions])
-    twin_FPP = classes_FP[:, :, None] == classes_FP[:, None]
-    overlap_FPP = np.ones(twin_FPP.shape)
-    sizes_F4 = np.array([target.size_hw[::-1] * 2 for target in targets])
-    for name in ("person_boxes_P4", "object_boxes_P4"):
-        boxes_FP4 = _padded([getattr(p, name) for p in predictions]) / sizes_F4[:, None]
-        overlap_FPP *= overlaps(boxes_FP4[:, :, None], boxes_FP4[:, None], "inclusive")
-    twin_FPP &= overlap_FPP > OED_OVERLAP
-    lists = [place_FK for place_FK, _ in _lists(predictions, twin_FPP.shape[1] * len(RELATIONS))]
-    lists[CONSTRAINTS.index("no")] = lists[CONSTRAINTS.index("no")][:, :OED_LENGTH]
-    return [np.array([*map(_without_twins, place_FK, twin_FPP)]) for place_FK in lists]
-
-
-def _without_twins(place_K: np.ndarray, twin_PP: np.ndarray) -> list[int]:
-    """Return a list's first 100 places that are no twin of one before; L fills up."""
-    kept, kept_PR = [], np.zeros((len(twin_PP), len(RELATIONS)), bool)
-    for place in place_K[place_K < kept_PR.size].tolist():
-        pair, relation = divmod(place, len(RELATIONS))
-        if not (twin_PP[pair] & kept_PR[:, relation]).any():
-            kept_PR[pair, relation] = True
-            kept.append(place)
-    return (kept + [kept_PR.size] * LIST_LENGTH)[:LIST_LENGTH]
-
-
-def _lists(
-    predictions: Sequence[FramePrediction], length: int = LIST_LENGTH
-) -> list[tuple[np.ndarray, np.ndarray]]:
+def _lists(predictions: Sequence[FramePrediction]) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return places ``0..L-1`` and scores, both ``(F, K)``, of the lists of `CONSTRAINTS`.
 
-    Lists of at most `length` places are in order, ties by place; a shorter one ends in places L
-    that score -1.
+    Lists are in order, ties by place; a shorter one ends in places L that score -1.
     """
     relations_FPR = _padded([p.relation_scores_PR for p in predictions])
     persons_FP = _padded([p.person_scores_P for p in predictions])
@@ -206,22 +160,20 @@ def _lists(
     semi_FPR[..., ATTENTION] = best_FP3[..., :1] == np.arange(ATTENTION.start, ATTENTION.stop)
     scores_FL = scores_FPR.reshape(len(scores_FPR), -1)
     best_N = (np.arange(0, scores_FL.size, len(RELATIONS)) + best_FP3.reshape(-1, 3).T).T.ravel()
-    best_N = best_N[_highest(scores_FL.ravel()[best_N].reshape(len(scores_FL), -1), length)]
-    listed = (best_N, np.flatnonzero(semi_FPR), _highest(scores_FL, length))
-    return [_in_order(scores_FL, entry_N, length) for entry_N in listed]
+    best_N = best_N[_highest(scores_FL.ravel()[best_N].reshape(len(scores_FL), -1))]
+    listed = (best_N, np.flatnonzero(semi_FPR), _highest(scores_FL))
+    return [_in_order(scores_FL, entry_N) for entry_N in listed]
 
 
-def _highest(scores_FL: np.ndarray, length: int) -> np.ndarray:
-    """Return each row's `length` highest and all ties with the least, as ascending indices."""
-    last = scores_FL.shape[1] - length
+def _highest(scores_FL: np.ndarray) -> np.ndarray:
+    """Return each row's 100 highest and all ties with the least, as ascending indices."""
+    last = scores_FL.shape[1] - LIST_LENGTH
     if last <= 0:
         return np.arange(scores_FL.size)
     return np.flatnonzero(scores_FL >= np.partition(scores_FL, last, axis=1)[:, last, None])
 
 
-def _in_order(
-    scores_FL: np.ndarray, entry_N: np.ndarray, length: int
-) -> tuple[np.ndarray, np.ndarray]:
+def _in_order(scores_FL: np.ndarray, entry_N: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Sort the entries `entry_N`, ascending, of the flat table by score; see `_lists`."""
     frame_N, place_N = np.divmod(entry_N, scores_FL.shape[1])
     listed_F = np.bincount(frame_N, minlength=len(scores_FL))
@@ -229,7 +181,7 @@ def _in_order(
     score_FK = np.full(listed_FK.shape, -1.0)
     place_FK = np.full(listed_FK.shape, scores_FL.shape[1])
     score_FK[listed_FK], place_FK[listed_FK] = scores_FL.ravel()[entry_N], place_N
-    order_FK = np.argsort(-score_FK, axis=1, kind="stable")[:, :length]
+    order_FK = np.argsort(-score_FK, axis=1, kind="stable")[:, :LIST_LENGTH]
     return np.take_along_axis(place_FK, order_FK, 1), np.take_along_axis(score_FK, order_FK, 1)
 
 

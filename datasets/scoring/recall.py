@@ -43,12 +43,12 @@ class RecallMeter:
     It keeps a few bytes per triplet (about 10 MB for the 54,371 test frames), so that any K up to
     100 and any part of the triplets can be asked for afterwards. Merged meters of several ranks
     give, in any order and to the last bit, what one meter would. A frame counts once; a second one
-    of the same name is refused. `oed_filter` is that of `triplet_ranks`.
+    of the same name is refused.
     """
 
-    def __init__(self, convention: str = "inclusive", oed_filter: bool = False) -> None:
+    def __init__(self, convention: str = "inclusive") -> None:
         check_choice("iou", convention, CONVENTIONS)
-        self.convention, self.oed_filter = convention, oed_filter
+        self.convention = convention
         self.names: dict[str, None] = {}
         """Of the frames counted, in order of arrival."""
         self._parts: dict[str, list[np.ndarray]] = {
@@ -70,7 +70,7 @@ class RecallMeter:
         Raises `InputError`, and counts nothing, for a frame without a relation or counted before.
         """
         labels_F = np.array([len(target.relations_G2) for target in targets], np.int64)
-        ranks_SG = triplet_ranks(predictions, targets, self.convention, self.oed_filter)
+        ranks_SG = triplet_ranks(predictions, targets, self.convention)
         self._add(
             [target.name for target in targets],
             labels_F=[labels_F],

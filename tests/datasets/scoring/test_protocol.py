@@ -4,13 +4,11 @@ The restatement below follows the text of the protocol with loops and lists and 
 the code it checks.
 """
 
-from dataclasses import fields
 from itertools import product
 
 import numpy as np
 import pytest
 
-from datasets.scoring.prediction import FramePrediction
 from datasets.scoring.ranking import CONSTRAINTS, KS, top_triplets, triplet_ranks
 from datasets.scoring.recall import RecallMeter
 from tests.datasets.scoring.drawing import draw_frame, tied
@@ -38,7 +36,7 @@ def slow_iou(a, b, convention):
     return width * height / (area_a + area_b - width * height)
 
 
-def slow_list(prediction, constraint, length=100):
+def slow_list(prediction, constraint):
     """The frame's triplets as (score, subject, relation, object), best first."""
     listed = []
     for p in range(len(prediction)):
@@ -58,24 +56,7 @@ def slow_list(prediction, constraint, length=100):
             if kept:
                 listed.append((pair_score * score, *triplet(relation, person, thing)))
     listed.sort(key=lambda entry: -entry[0])
-    return listed[:length]
-
-
-def slow_oed_list(prediction, constraint, target):
-    """The same without duplicates, by OED's rule: boxes from 0 to 1, and 1 is added to sides."""
-
-    def overlap(a, b):
-        units = ([x / side for x, side in zip(box, sizes, strict=True)] for _, box in (a, b))
-        return slow_iou(*units, "inclusive") if a[0] == b[0] else 0.0
-
-    sizes, kept = target.size_hw[::-1] * 2, []
-    for entry in slow_list(prediction, constraint, 500 if constraint == "no" else None):
-        twins = (
-            overlap(entry[1], e[1]) * overlap(entry[3], e[3]) for e in kept if e[2] == entry[2]
-        )
-        if all(product <= 0.9 for product in twins):
-            kept.append(entry)
-    return kept[:100]
+    return listed[:100]
 
 
 def slow_ranks(listed, target, convention):
@@ -115,22 +96,6 @@ def test_found_triplets_are_those_of_the_protocol():
                 assert meter.recall(constraint, k) == pytest.approx(slow_recall, abs=1e-9)
                 seen += np.sum(np.concatenate(slow) < k)
         assert seen > frames  # the test is not about misses alone
-
-
-def test_without_duplicates_triplets_rank_as_in_oed():
-    for frames, pairs, copies in ((60, (0, 1, 3, 12, 25), 1), (10, (6,), 20)):
-        rng, drawn = np.random.default_rng(frames), []
-        for _ in range(frames):
-            prediction, target = draw_frame(rng, "", int(rng.choice(pairs)))
-            names = [f.name for f in fields(prediction)]
-            arrays = {name: np.repeat(getattr(prediction, name), copies, axis=0) for name in names}
-            arrays["person_scores_P"] = rng.random(copies * len(prediction))
-            drawn.append((FramePrediction(**arrays), target))
-        ranks_SG = triplet_ranks(*zip(*drawn, strict=True), "continuous", oed_filter=True)
-        for ranks_G, constraint in zip(ranks_SG, CONSTRAINTS, strict=True):
-            lists = [(slow_oed_list(p, constraint, t), t) for p, t in drawn]
-            slow = [slow_ranks(listed, t, "continuous") for listed, t in lists]
-            assert (np.minimum(ranks_G, 1000) == np.concatenate(slow)).all()
 
 
 def draw_tied(frames, most):
