@@ -8,8 +8,8 @@ tables compare Recall@20: at equal epochs, and at equal work, where a way has ab
 `bload`. Judged: `bload` minus each other way, by seed, with Holm's correction within a table
 (dev/LOG.md, "The paper's table under DDP"), each at the rate that `experiments.rates` chose.
 
-Without FOLDER it reads the committed runs and rewrites README's table too. Their padding was
-skipped, so that the time of an epoch is that of `experiments.epoch_time`, on the same lengths.
+Without FOLDER it reads the committed runs and rewrites README's table too. They trained beside
+other work, so the time of an epoch is that of `experiments.epoch_time`, on the same lengths.
 """
 
 from collections.abc import Iterator, Sequence
@@ -54,7 +54,7 @@ def compare(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
 def split_ways(runs: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     """Yield runs alike in all but the seed: their loader, what else differs there, and the runs."""
     groups = ("loader.", "model.", "dataset.", "train.", "loss.")
-    same = (LOADER, "loader.clips", SEED, "dataset.root", "train.batch_slots")
+    same = {LOADER, "loader.clips", SEED, "dataset.root", "train.batch_slots", "model.skip_padding"}
     keys = [key for key in runs if key.startswith(groups) and key not in same]
     clips = runs.get("loader.clips", runs[LOADER])
     runs = runs.assign(way=runs[LOADER].mask(clips == "all", runs[LOADER] + " clips=all"))
