@@ -4,11 +4,13 @@ The paper's figure stands in brackets beside those of runs on videos of Action G
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import fmean
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from tabulate import tabulate
+from tabulate import SEPARATING_LINE, tabulate
 
 from datasets.files import write_whole
 from training import paper
@@ -17,13 +19,13 @@ if TYPE_CHECKING:
     from training.jobs import Job
 
 FIGURES = {
-    "padding": ("padded slots per epoch", 0, "padding"),
-    "deleted": ("deleted frames per epoch", 0, "deleted"),
-    "seconds": ("seconds per epoch", 1, "epoch_seconds"),
-    "speed": ("speed, naive = 1", 2, None),
-    "recall": ("Recall@20, %", 2, "with/recall@20"),
+    "padding": ("padded\nslots per\nepoch", 0, "padding"),
+    "deleted": ("deleted\nframes per\nepoch", 0, "deleted"),
+    "seconds": ("seconds\nper epoch", 1, "epoch_seconds"),
+    "speed": ("speed,\nnaive = 1", 2, None),
+    "recall": ("Recall@20,\n%", 2, "with/recall@20"),
 }
-"""Name of a figure -> its heading, its digits, and its key in a run's summary."""
+"""Name of a figure -> lines of its heading, its digits, and its key in a run's summary."""
 
 
 def name_rows(jobs: Sequence["Job"]) -> list[str]:
@@ -57,22 +59,32 @@ def tabulate_jobs(jobs: Sequence["Job"]) -> list[dict[str, Any]]:
     return rows
 
 
-def format_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Format `tabulate_jobs` as Markdown, ``4,934 (paper 3,695*)``, with what the marks mean."""
+def format_table(rows: Sequence[Mapping[str, Any]], form: str = "pipe") -> str:
+    """Format `tabulate_jobs`, with what the marks mean.
+
+    Args:
+        form: ``pipe``, which is Markdown, or ``simple``, for a terminal of 80 columns.
+    """
     shown = {key: form for key, form in FIGURES.items() if key in rows[0]}
     cells = []
     for row in rows:
         known = {key: row.get(f"paper_{key}") for key in shown}
         texts = (
-            f"{row[key]:,.{digits}f}" + (f" (paper {known[key]})" if known[key] else "")
+            f"{row[key]:,.{digits}f}" + (f"\n({known[key]})" if known[key] else "")
             for key, (_, digits, _) in shown.items()
         )
         cells.append([row["run"], *texts, row["runs"]])
-    heads = ["", *(heading for heading, *_ in shown.values()), "runs"]
-    sides = ["left", *["right"] * (len(heads) - 1)]
-    text = tabulate(cells, heads, "pipe", disable_numparse=True, colalign=sides)
-    notes = [f"`{mark}` {words}." for mark, words in paper.MARKS.items() if mark in text]
-    return "\n\n".join([text, *notes])
+    table = [["", *(heading for heading, *_ in shown.values()), "runs"], *cells]
+    sides = ["left", *["right"] * (len(table[0]) - 1)]
+    if form == "pipe":
+        table = [[str(cell).replace("\n", " ") for cell in line] for line in table]
+        text = tabulate(table, "firstrow", form, disable_numparse=True, colalign=sides)
+    else:  # without tabulate's headings, which are wider than their words
+        table.insert(1, SEPARATING_LINE)
+        text = tabulate(table, (), form, disable_numparse=True, colalign=sides)
+    notes = ["In brackets: the paper's figures."] * ("(" in text)
+    notes += [f"`{mark}` {words}." for mark, words in paper.MARKS.items() if mark in text]
+    return "\n\n".join([text, *map(partial(fill, width=79), notes)])
 
 
 def close_sweep(jobs: Sequence["Job"]) -> str:
@@ -86,7 +98,7 @@ def close_sweep(jobs: Sequence["Job"]) -> str:
     if not (rows := tabulate_jobs(jobs)):
         return "\n".join(errors)
     folder = next(Path(job.result["folder"]).parent for job in jobs if "folder" in job.result)
-    text = format_table(rows)
     write_whole(folder / "table.csv", pd.DataFrame(rows).to_csv(index=False))
-    write_whole(folder / "table.md", f"{text}\n")
+    write_whole(folder / "table.md", f"{format_table(rows)}\n")
+    text = format_table(rows, "simple")
     return "\n".join([text, f"\nwritten to {folder / 'table.md'} and table.csv", *errors])
