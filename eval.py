@@ -79,10 +79,10 @@ def report(
     cfg: EvalJob, results: dict[str, dict[str, Any]], relations: list[dict[str, Any]]
 ) -> None:
     """Print the figures of one checkpoint, or a line for each; write what `cfg` asks for."""
-    figures = next(iter(results.values()))
-    is_single = len(results) == 1
+    figures, is_single = next(iter(results.values())), len(results) == 1
     print(format_recall(figures) if is_single else format_comparison(results))
-    for row in best_rows(figures):
+    best = [row for each in results.values() for row in best_rows(each)[: 2 if is_single else 1]]
+    for row in dict.fromkeys(best):  # of all runs on the same videos, the ideal observers
         print(": ".join(row))
     if cfg.relations:
         write_relations(cfg.relations, relations)

@@ -31,7 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
         lengths, names = action_genome_lengths(args.split), None
         if args.file:
             lengths, names = read_lengths(args.file)
-        args.run(args, lengths, names)
+        _table(args, lengths, names)
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -49,9 +49,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"bload {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-
-    lengths = argparse.ArgumentParser(add_help=False)
-    data = lengths.add_mutually_exclusive_group()
+    table = commands.add_parser("table", help="padding and deletion per loader")
+    data = table.add_mutually_exclusive_group()
     data.add_argument(
         "file",
         nargs="?",
@@ -65,9 +64,7 @@ def _parser() -> argparse.ArgumentParser:
         choices=("train", "test"),
         help="of Action Genome (default: train)",
     )
-    lengths.add_argument("--seed", type=int, default=0, help="of the plans (default: 0)")
-
-    table = commands.add_parser("table", parents=[lengths], help="padding and deletion per loader")
+    table.add_argument("--seed", type=int, default=0, help="of the plans (default: 0)")
     table.add_argument("--t-max", type=sizes, help="block size, or several: 32,64,94")
     table.add_argument(
         "--long",
@@ -86,8 +83,6 @@ def _parser() -> argparse.ArgumentParser:
         "--batch-slots", type=int, help="slots of a rank and step; default: one block"
     )
     table.add_argument("--json", action="store_true", help="one object with all figures")
-    table.set_defaults(run=_table)
-
     return parser
 
 

@@ -54,11 +54,6 @@ def check_whole(key: str, value: Any, least: int, most: int = 2**63 - 1) -> int:
     return index(value)
 
 
-def check_flag(key: str, value: Any) -> None:
-    """Raise `InputError` unless an option is True or False."""
-    check_choice(key, value, (True, False))
-
-
 def differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """Return "key was X and is Y" for every key whose values differ, in one string."""
     keys = [key for key in {**now, **was} if was.get(key) != now.get(key)]

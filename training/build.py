@@ -85,11 +85,6 @@ class Training:
         """True if every rank trains weights of its own, see `training.sync`."""
         return self.cfg.sync != "allreduce" and self.ranks.world_size > 1
 
-    @property
-    def evaluated_model(self) -> nn.Module:
-        """The model, or the average of its weights."""
-        return self.average.module if self.average else self.model
-
     def state_dict(self) -> dict[str, Any]:
         """Return the state dicts that steps change, by name of the attribute."""
         parts = {"model": self.model, "average": self.average}
@@ -134,12 +129,6 @@ class Training:
         if not self.has_own_weights:
             return nullcontext()
         return mean_weights([module for module in (self.model, self.average) if module])
-
-    def accumulating(self) -> AbstractContextManager[None]:
-        """Accumulate gradients within this context, without synchronising them."""
-        if isinstance(self.parallel, DistributedDataParallel):
-            return self.parallel.no_sync()
-        return nullcontext()
 
 
 def choose_kernels(amp: str, deterministic: bool, one_shape: bool) -> None:

@@ -46,11 +46,6 @@ def find_rate(*, _root_: Any) -> float:
     return _root_.rates[way]
 
 
-def slots_per_rank(slots: int) -> int:
-    """Return a rank's share of the slots of a step, with torchrun's number of ranks."""
-    return max(1, slots // int(os.environ.get("WORLD_SIZE", "1")))
-
-
 def format_meanings(*, _root_: Any) -> str:
     """Format every key of a composed config with its value and its meaning, for ``--help``."""
     rows = []
@@ -83,7 +78,8 @@ def register() -> None:
         "packers": lambda: ", ".join(PACKERS),
         "rate": find_rate,
         "twice": lambda rate: 2 * rate,
-        "per_rank": slots_per_rank,
+        # a rank's share of the slots of a step, with torchrun's number of ranks
+        "per_rank": lambda slots: max(1, slots // int(os.environ.get("WORLD_SIZE", "1"))),
     }
     for name, function in resolvers.items():
         OmegaConf.register_new_resolver(name, function, replace=True)
@@ -163,9 +159,11 @@ def check_keys(config: Any) -> None:
                 raise InputError(f"there is no key {prefix}{name}{suggest(name, known)}")
 
 
-def find_schemas(config: Any) -> Iterator[tuple[str, Any, Any]]:
+def find_schemas(config: Any, prefix: str = "") -> Iterator[tuple[str, Any, Any]]:
     """Yield the prefix of its keys, the part and its schema, of each part that has one."""
-    for prefix, part in (("", config), *((f"{name}.", part) for name, part in config.items())):
-        schema = OmegaConf.get_type(part) if OmegaConf.is_dict(part) else None
-        if is_dataclass(schema):
-            yield prefix, part, schema
+    schema = OmegaConf.get_type(config) if OmegaConf.is_dict(config) else None
+    if is_dataclass(schema):
+        yield prefix, config, schema
+        for name in config:
+            if not (OmegaConf.is_missing(config, name) or OmegaConf.is_interpolation(config, name)):
+                yield from find_schemas(config[name], f"{prefix}{name}.")

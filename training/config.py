@@ -291,9 +291,9 @@ def naming_keys(cfg: TrainJob) -> Iterator[None]:
         yield
     except InputError as error:
         sentence = str(error).replace("elastic=True", "run.resume=elastic")
-        options = r"(?<![.\w])(\w+_\w+|\w+(?==))"  # t_max, last=
+        options = r"(?<![./\w-])(\w+_\w+|\w+(?==))"  # t_max, last=; but not in a path
         words = re.sub(options, lambda option: groups.get(option[1], "") + option[1], sentence)
-        raise InputError(words) from error
+        raise type(error)(words) from error
 
 
 @dataclass

@@ -161,7 +161,8 @@ class RunFolder:
         if found and self.is_continued(resume):
             return found
         is_here = is_path and checkpoint_file(resume).parent.resolve() == self.path.resolve()
-        names = " and ".join(path.name for path in self._results() if path.exists())
+        written = (path for path in self._results() if path.exists() and path.stat().st_size)
+        names = " and ".join(path.name for path in written)
         if names and not is_here:
             raise InputError(
                 f"{self.path} holds {names} of a run, which this one would write over; to go on "
@@ -173,7 +174,8 @@ class RunFolder:
     def is_continued(self, resume: str) -> bool:
         """Return True if a run with this `resume` is the one here, and not a new one."""
         begun_by = self.saved_config().get("run", {}).get("resume")
-        return resume in RESUMING or (resume != "never" and begun_by == resume)
+        is_last = Path(resume).resolve() in (self.path.resolve(), self.last.resolve())
+        return resume in RESUMING or (resume != "never" and (is_last or begun_by == resume))
 
     def _results(self) -> tuple[Path, ...]:
         return self.last, self.previous, self.best, self.summary, self.metrics

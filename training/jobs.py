@@ -16,7 +16,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import CompactHydraException
 from hydra.types import RunMode
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from bload.errors import InputError, plural
 from datasets.files import QuietStream
@@ -55,8 +55,9 @@ def one_job(task: Callable[[Any], Row | None]) -> Callable[[DictConfig], float |
         status, result = 0, {}
         try:
             check_size(hydra.runtime.choices)
-            if rank == "0" and is_sweep and hydra.job.num == 0 and config.experiment.minutes:
-                print(announce(hydra, config.experiment.minutes), flush=True)
+            minutes = OmegaConf.select(config, "experiment.minutes")  # eval.py has none
+            if rank == "0" and is_sweep and hydra.job.num == 0 and minutes:
+                print(announce(hydra, minutes), flush=True)
             if is_sweep:
                 os.environ.pop("WANDB_RUN_ID", None)  # it can be that of one job only
             result = task(to_job(config)) or {}

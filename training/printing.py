@@ -72,7 +72,7 @@ def summary_rows(summary: Figures) -> list[tuple[str, str]]:
         ("padding", f"{summary['padding']:,.0f} slots per epoch ({share:.1%} of all)"),
         ("fillers", f"{summary['filler']:,.0f} slots per epoch, which complete the last step"),
         ("deleted frames", f"{summary['deleted']:,.0f} per epoch"),
-        ("imbalance", f"{summary['imbalance']:.3f} (slots of a step's fullest rank over the mean)"),
+        ("imbalance", f"{summary['imbalance']:.3f} (a step's fullest rank over the mean)"),
         (
             "epoch time",
             f"{summary['epoch_seconds']:.1f} s, the median ({summary['steps']:.0f} steps, "

@@ -26,6 +26,7 @@ from training.printing import epoch_line, opening_text, summary_text
 from training.ranks import Ranks, reset_peak_memory
 from training.report.frames import Album
 from training.step import Position, RowStates, open_row_states, pack_row_states, train_step
+from training.stopping import AgreedError
 from training.tracking import Tracker
 
 
@@ -119,6 +120,7 @@ class Run:
             place = (
                 f"epoch {self.epoch + 1}, step {step}" if step else f"epoch {self.epoch} is done"
             )
+            place += " (with run.resume=auto)" * (self.cfg.run.resume == "never")
             raise self.ranks.make_stopped(f"{self.folder.last}: {place}")
 
     def save(self, path: Path | None = None) -> None:
@@ -152,10 +154,10 @@ class Run:
 
     def evaluate(self, split: Split, **options: Any) -> dict[str, float]:
         """Evaluate the current weights, or their average; `options` as in `evaluate`."""
-        train = self.training.cfg
+        train, average = self.training.cfg, self.training.average
         with self.training.mean_over_ranks():
             return evaluate(
-                self.training.evaluated_model,
+                average.module if average else self.training.model,
                 split.source,
                 self.ranks,
                 yardsticks=split.yardsticks,
@@ -193,7 +195,8 @@ class Run:
         page.write_or_warn(self.folder, self.ranks, album)
         self.tracker.show(self.folder.picture)
         self.ranks.print(summary_text(summary))
-        self.ranks.barrier()
+        if any(self.ranks.agree_on_flags(self.ranks.stop.signal_number > 0)):
+            raise self.ranks.make_stopped(f"{self.folder.last}: the run is done")
         return summary
 
 
@@ -205,14 +208,14 @@ def prepare_run(cfg: TrainJob, ranks: Ranks) -> tuple[RunFolder, dict[str, Any] 
     """
     folder = RunFolder(Path(cfg.run.root, cfg.run.name or run_name(cfg, ranks.world_size)))
     with ranks.agree_on_errors():
-        if cfg.run.resume in RESUMING:
-            folder.check_same_config(cfg)
-        elif cfg.run.resume != "never":
+        if cfg.run.resume not in ("never", *RESUMING):
             checkpoint_file(cfg.run.resume)
-    is_finished = folder.summary.exists() and folder.is_continued(cfg.run.resume)
-    if not any(ranks.gather(is_finished)):
+        is_continued = folder.is_continued(cfg.run.resume)
+        if is_continued:
+            folder.check_same_config(cfg)
+        summary = read_json(folder.summary) if is_continued and folder.summary.exists() else {}
+    if not any(ranks.gather(bool(summary))):
         return folder, None
-    summary = read_json(folder.summary) if folder.summary.exists() else {}
     recall = f" with {100 * summary['with/recall@20']:.2f} % Recall@20" if summary else ""
     ranks.print(f"{folder.path} had finished before{recall}; run.resume=never trains it again.")
     return folder, summary
@@ -268,6 +271,11 @@ def begin_or_resume(
     is_new = path not in (folder.last, folder.previous)
     if is_new:
         progress.best = None
+        if loader.sampler.epoch >= training.cfg.epochs:
+            raise AgreedError(
+                f"{path} has trained {loader.sampler.epoch} epochs, and train.epochs, which counts "
+                f"them too, is {training.cfg.epochs}; raise it"
+            )
     if ranks.is_first:
         if is_new:
             folder.clear()

@@ -61,15 +61,18 @@ def train_step(
         InputError: losses or gradients are not finite; weights and moments are unchanged.
     """
     cfg, ranks, model = training.cfg, training.ranks, training.model
-    seed_step(cfg.seed, position, ranks.rank)
+    # Dropout is a function of the step, so that resuming needs no random state.
+    entropy = [cfg.seed, position.epoch, position.step_index, ranks.rank]
+    torch.manual_seed(int(np.random.SeedSequence(entropy).generate_state(1)[0]))
     rate = training.set_rates(position.epochs_done)
     model.zero_grad()
     batches = [training.ablation(batch) for batch in batches]
     objects = [len(frame.object_classes_M) for batch in batches for frame in batch.targets]
     divisors = ranks.sum(loss_divisors(objects, model.queries))
+    accumulating = getattr(training.parallel, "no_sync", nullcontext)  # DDP sums once a step
     sums, states = dict[str, Tensor](), []
     for batch, state in zip(batches, row_states or [None] * len(batches), strict=True):
-        with nullcontext() if batch.ends_step else training.accumulating():
+        with nullcontext() if batch.ends_step else accumulating():
             frames, annotations = training.inputs(batch, position.epoch)
             targets = to_tensors(annotations, ranks.device)
             with autocast(cfg.amp, ranks.device):
@@ -88,12 +91,6 @@ def train_step(
     training.synchronise()
     figures = StepFigures(dict(zip(sums, values, strict=True)), norm, rate)
     return figures, None if row_states is None else states
-
-
-def seed_step(seed: int, position: Position, rank: int) -> None:
-    """Seed dropout as a function of the step, so that resuming needs no random state."""
-    entropy = [seed, position.epoch, position.step_index, rank]
-    torch.manual_seed(int(np.random.SeedSequence(entropy).generate_state(1)[0]))
 
 
 def diverged(

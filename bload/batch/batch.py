@@ -186,7 +186,8 @@ def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}
     """
     like_inputs, like_targets = samples[0].like
     per_frame = samples[0].targets_per == "frame"
-    _check_pad(pad, {"frames": like_inputs, "targets": _tensors(like_targets)})
+    tensors, objects = (_only(kind, like_targets) for kind in (Tensor, list))
+    _check_pad(pad, {"frames": like_inputs, "targets": tensors})
     blocks = [sample.block for sample in samples]
     t_max = blocks[0].t_max
     block_S = np.arange(len(blocks)).repeat([len(block.length) for block in blocks])
@@ -233,8 +234,8 @@ def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}
     targets = [*chain.from_iterable(sample.targets for sample in samples)]
     return Batch(
         inputs_BT=in_rows(inputs, like_inputs, "frames", 0),
-        targets_BT=in_rows(targets, _tensors(like_targets), "targets", -100) if per_frame else None,
-        targets=_objects(targets, like_targets, sequence_S) if per_frame else (),
+        targets_BT=in_rows(targets, tensors, "targets", -100) if per_frame else None,
+        targets=(_by_segment(targets, objects, sequence_S) if per_frame else None) or (),
         targets_S=None if per_frame else _by_segment(targets, like_targets, sequence_S),
         valid_BT=torch.from_numpy(valid_BT),
         start_BT=torch.from_numpy(start_BT),
@@ -266,19 +267,11 @@ def _padding(
     return padding, torch.int64  # room for -100, so that padding is not a class
 
 
-def _tensors(like: Any) -> Any:
-    """Return the part of a tree that is tensors, None if there is none."""
+def _only(kind: type, like: Any) -> Any:
+    """Return the part of a tree that is of a kind, None if there is none."""
     if isinstance(like, dict):
-        return {key: part for key, part in like.items() if isinstance(part, Tensor)} or None
-    return like if isinstance(like, Tensor) else None
-
-
-def _objects(pieces: Sequence[Any], like: Any, sequence_S: np.ndarray) -> Any:
-    """Return the targets per frame that are no tensors, segment after segment, as tuples."""
-    if isinstance(like, dict):
-        lists = {key: part for key, part in like.items() if isinstance(part, list)}
-        return _by_segment(pieces, lists, sequence_S) or ()
-    return collect_objects(pieces, sequence_S) if isinstance(like, list) else ()
+        return {key: part for key, part in like.items() if isinstance(part, kind)} or None
+    return like if isinstance(like, kind) else None
 
 
 def _by_segment(pieces: Sequence[Any], like: Any, sequence_S: np.ndarray) -> Any:

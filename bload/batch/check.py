@@ -288,7 +288,7 @@ def _take_segment(batch: Batch, index: int, part: tuple[int, slice], row: int) -
 def _take(tree: Any, part: Any) -> Any:
     """Return a part of values, key by key."""
     if isinstance(tree, dict):
-        return {key: values[part] for key, values in tree.items()}
+        return {key: _take(values, part) for key, values in tree.items()}
     return None if tree is None else tree[part]
 
 

@@ -36,7 +36,7 @@ class StepList(list[Any]):
     """
 
     turn = 0, 0
-    """Pass of its sampler, and number in the pass."""
+    """Pass of a sampler, numbered over all samplers, and number in the pass."""
 
     def __init__(self, entries: Iterable[Any], step: Step) -> None:
         super().__init__(entries)

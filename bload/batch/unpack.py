@@ -65,9 +65,9 @@ def unpack(
         pieces = outputs.unbind()
     numbers = segments.sequence_S.tolist(), segments.first_S.tolist()
     unpacked = [Output(*columns) for columns in zip(*numbers, pieces, strict=True)]
+    if gather and batch.step:
+        check_group(batch.step, process_group)
     if gather and has_group():
-        if batch.step:
-            check_group(batch.step, process_group)
         lists: list[Any] = [None] * dist.get_world_size(process_group)
         on_cpu = [output._replace(values=output.values.detach().cpu()) for output in unpacked]
         dist.all_gather_object(lists, on_cpu, process_group)

@@ -23,7 +23,7 @@ from bload.batch.step import Step, StepList
 from bload.errors import InputError, check_whole, plural
 from bload.loading.epochs import Epochs, Place
 from bload.packing.packers import make_plan
-from bload.packing.plan import Block, Plan, filler_block
+from bload.packing.plan import Plan, filler_block
 from bload.schedule.balance import make_schedule
 
 ROUNDS = 6
@@ -68,7 +68,8 @@ class Chunks(Epochs):
                 "one of the two out"
             )
         plan = self._plan_chunk(np.array([self.lengths.argmax()]), 0, 0)
-        make_schedule(plan, self.world_size, self.batch_slots, micro_batches=self.micro_batches)
+        sizes = self.world_size, self.batch_slots
+        make_schedule(plan, *sizes, micro_batches=self.micro_batches, last=self.last)
 
     def make_plan(self, epoch: int) -> Plan:
         """Pack all chunks of an epoch."""
@@ -81,9 +82,9 @@ class Chunks(Epochs):
 
     def first_block(self, place: Place) -> int:
         """Return the block of the whole epoch with which ``place.first_step`` begins."""
-        plan = self.plan(place.epoch)
-        sequences_before = np.append(0, np.cumsum(plan.first == 0))[plan.offsets]
-        return int(np.searchsorted(sequences_before, place.chunk * self.chunk)) + place.first_block
+        self.plan(place.epoch)  # counts the blocks of all chunks
+        before = (self._counts[place.epoch, chunk] for chunk in range(place.chunk))
+        return sum(before) + place.first_block
 
     def order(self, epoch: int, chunk: int) -> np.ndarray:
         """Return the sequences of a chunk."""
@@ -99,7 +100,9 @@ class Chunks(Epochs):
     def pack(self, epoch: int, chunk: int) -> tuple[np.ndarray, Plan]:
         """Return the sequences of a chunk and its plan."""
         number = self.order(epoch, chunk)
-        return number, self._plan_chunk(number, epoch, chunk)
+        plan = self._plan_chunk(number, epoch, chunk)
+        self._counts[epoch, chunk] = plan.blocks
+        return number, plan
 
     def counts(self, place: Place) -> list[int]:
         """Return the blocks of the chunks from ``place.chunk`` on, as far as they are packed."""
@@ -124,7 +127,6 @@ class Chunks(Epochs):
         begin = place.first_block
         for chunk in range(place.chunk, self.chunks):
             number, plan = self.pack(place.epoch, chunk)
-            self._counts[place.epoch, chunk] = plan.blocks
             yield from ((number, plan, b) for b in range(begin, plan.blocks))
             begin = 0
 
@@ -134,7 +136,10 @@ class Chunks(Epochs):
         batches = -(-len(step[:: self.world_size]) // rows)
         frames = sum(int(plan.block_frames[b]) for _, plan, b in step)
         for batch in range(batches):
-            part = [_block(*entry) for entry in own[batch * rows : (batch + 1) * rows]]
+            part = []
+            for number, plan, b in own[batch * rows : (batch + 1) * rows]:
+                block = plan.block(b)
+                part.append(replace(block, sequence=number[block.sequence]))
             part += [filler_block(self.t_max)] * (rows - len(part))
             ends = batch + 1 == batches
             yield StepList(part, Step(epoch, frames, batches, ends, self.world_size))
@@ -162,12 +167,6 @@ class Chunks(Epochs):
     def definition(self) -> dict[str, Any]:
         """Return the settings that determine the blocks of a step, the chunk included."""
         return {**super().definition(), "chunk": self.chunk}
-
-
-def _block(number: np.ndarray, plan: Plan, index: int) -> Block:
-    """Return block `index` of a chunk, with the numbers of its sequences in the data set."""
-    block = plan.block(index)
-    return replace(block, sequence=number[block.sequence])
 
 
 def permuted(place: np.ndarray, size: int, keys: np.ndarray) -> np.ndarray:

@@ -70,7 +70,7 @@ class BlockDataset(Dataset[BlockSample]):
             self._takes_epoch = False
         self._like: tuple[Any, Any] = (None, None)
         """Frames and targets of sequence 0 without frames, from the first read on."""
-        self._turn = 0, 0
+        self._turn = StepList.turn
         """That of the last batch."""
 
     def __len__(self) -> int:
@@ -83,7 +83,7 @@ class BlockDataset(Dataset[BlockSample]):
     def __getitems__(self, blocks: list[Block]) -> list[BlockSample]:
         """Return the samples of a batch of blocks, with its step if `blocks` is a `StepList`."""
         step: Step | None = getattr(blocks, "step", None)
-        before, self._turn = self._turn, getattr(blocks, "turn", (0, 0))
+        before, self._turn = self._turn, getattr(blocks, "turn", StepList.turn)
         workers = getattr(get_worker_info(), "num_workers", 1)
         if before[0] == self._turn[0] and self._turn[1] - before[1] > workers:
             raise InputError(
@@ -174,7 +174,7 @@ def _find_fault(name: str, tree: Any, length: int | None) -> str:
         if is_tensor and part.requires_grad:
             return f"{key} that require a gradient; give them detached, and train in the model"
         if not (is_tensor or (takes_lists and isinstance(part, list | tuple))):
-            kind = type(part).__name__
+            kind = type(part).__name__ + (f" of {part.dtype}" if hasattr(part, "dtype") else "")
             return f"{key} of type {kind}; give a tensor or array (frames, ...){remedy}"
     counts = frame_counts(tree)
     expected = length or max(counts)

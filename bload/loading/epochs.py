@@ -92,7 +92,7 @@ class Epochs:
         self.world_size, self.even = world_size, balance != "counts"
         self.multiple_of = check_whole("multiple_of", multiple_of, 1)
         natural = natural_t_max(self.lengths, packer, self.multiple_of)
-        most = max(self.frames, 2**16)  # more would be padding alone
+        most = max(self.frames, 2**18)  # more would be padding alone
         self.t_max = check_whole("t_max", natural if t_max is None else t_max, 1, most)
         long = {**find_packer(packer).options, **options}.get("long")
         name = self.names.__getitem__ if self.names else str
@@ -108,15 +108,15 @@ class Epochs:
         self.balance, self.cost = balance, cost
         self.block_sizes: tuple[int, ...] = ()
         if type(block_sizes) is not int or block_sizes != 1:
-            if isinstance(block_sizes, int) and block_sizes > 0:
+            if isinstance(block_sizes, int | np.integer) and block_sizes > 0:
                 plan = self.make_plan(0)
-                place = plan.sequence_lengths, self.t_max, block_sizes, self.batch_slots, cost
+                place = plan.sequence_lengths, self.t_max, int(block_sizes), self.batch_slots, cost
                 sizes = choose_sizes(*place, fills=plan.segments > plan.blocks)
+                rounded = round_up(np.array(sizes), self.multiple_of)
+                sizes = tuple(sorted({*rounded.tolist()}))
             else:
                 sizes = check_sizes(block_sizes, self.t_max)
-            if len(sizes) > 1:
-                rounded = round_up(np.array(sizes), self.multiple_of)
-                self.block_sizes = tuple(sorted({*rounded.tolist()}))
+            self.block_sizes = sizes if len(sizes) > 1 else ()
         self._plan: Plan | None = None
         self._schedule: Schedule | None = None
         self._epoch = self._first_block = 0
@@ -220,8 +220,13 @@ class Epochs:
         count, unit, size = self.micro_batches * self.blocks_per_batch, "blocks", ""
         if not plan.has_one_size:
             count, unit, size = self.micro_batches, "batches", "up to "
-        trained = np.count_nonzero(np.bincount(plan.sequence)) / max(account.steps, 1)
-        longest = len(self.lengths) * int(self.lengths.max())  # slots if padded to it
+        sequence, dropped = plan.sequence, 0
+        if self.last == "drop":
+            is_trained_B = np.isin(np.arange(plan.blocks), self.schedule(place).block)
+            sequence = sequence[is_trained_B.repeat(np.diff(plan.offsets))]
+            dropped = len(np.unique(plan.sequence)) - len(np.unique(sequence))
+        trained = len(np.unique(sequence)) / max(account.steps, 1)
+        longest = (len(self.lengths) - dropped) * int(self.lengths.max())  # slots if padded to it
         deleted = f"{account.deleted:,} frames deleted, " if account.deleted else ""
         per_rank = f" x {count} {unit}" if count > 1 else ""
         return (

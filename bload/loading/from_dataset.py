@@ -129,9 +129,8 @@ class DatasetSource:
                 f"{name} of item {sequence} are no numbers of one shape and of the dtype of item "
                 f"0; {ADVICE}"
             )
-        if array is None:  # not of the kind of item 0, as `BlockDataset` will say
-            return value
-        return array[part] if by_frame else array
+        values = value if array is None else array  # of another kind, as `BlockDataset` will say
+        return values[part] if by_frame else values
 
     def _as_array(self, value: Any, role: str, like: Any = None) -> Any:
         """Return the numbers of a value as a tensor or array, None if it has others than numbers.

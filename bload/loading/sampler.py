@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterator
 from fractions import Fraction
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike
 from torch.utils.data import Sampler
 
 from bload.batch.step import StepList
-from bload.errors import InputError, check_flag, check_whole, differences, plural
+from bload.errors import InputError, check_choice, check_whole, differences, plural
 from bload.loading.chunks import Chunks
 from bload.loading.epochs import Epochs, Place, as_json_types
 from bload.loading.ranks import compare_ranks, resolve_rank
@@ -20,6 +21,8 @@ from bload.packing.plan import Block, Plan
 from bload.schedule.schedule import EpochAccount, Schedule
 
 PER_STEP = "blocks per step"
+PASSES = count(1)
+"""Numbers of the passes of all samplers."""
 NO_STATE = "this is no state_dict of a BlockSampler or BlockLoader"
 ENDED = (
     "this iterator ended when another of the same loader began, or when set_epoch or "
@@ -68,7 +71,7 @@ class BlockSampler(Sampler[list[Block]]):
         **options: Any,
     ) -> None:
         self.rank, self.world_size = resolve_rank(rank, world_size, process_group)
-        check_flag("elastic", elastic)
+        check_choice("elastic", elastic, (True, False))
         self.process_group, self.elastic = process_group, elastic
         check_packer_options(packer, options, BlockSampler, Epochs)
         options["world_size"] = self.world_size
@@ -198,10 +201,10 @@ class BlockSampler(Sampler[list[Block]]):
         Raises:
             InputError: in place of the next batch, if the sampler has been moved meanwhile.
         """
-        generation = self._generation
+        generation, turn = self._generation, next(PASSES)
         for number, blocks in enumerate(self.epochs.batches(self.place, self.rank)):
             self.check_pass(generation)
-            blocks.turn = generation, number
+            blocks.turn = turn, number
             yield blocks
 
     def check_pass(self, generation: int) -> None:

@@ -61,7 +61,7 @@ class StreamLoader:
         self.data = make_data_loader(
             _WithPositions(stream),
             batch_size=None,
-            collate_fn=_unchanged,
+            collate_fn=tuple,
             persistent_workers=False,
             **dataloader,
         )
@@ -150,15 +150,15 @@ class StreamLoader:
         stream, settings = self.stream, {"step": self.step, **self._definition()}
         settings |= {"pad": stream.pad, "skip": str(stream.skip)}
         compare_ranks(settings, stream.rank, stream.world_size, self.process_group)
-        gathered = [self._like]
+        gathered = [(self._like, fault)]
         if has_group():
             gathered *= stream.world_size
-            dist.all_gather_object(gathered, self._like, self.process_group)
-        likes = [like for like in gathered if like is not None]
+            dist.all_gather_object(gathered, (self._like, fault), self.process_group)
+        likes = [like for like, _ in gathered if like is not None]
         for like in likes:
             if difference := compare_kinds("a rank", like, likes[0]):
                 raise InputError(difference)
-        if not likes and self.step == 0 and not fault:
+        if not likes and self.step == 0 and not any(fault for _, fault in gathered):
             skipped = sum(self._skips)
             raise InputError(f"the stream has no sequence to pack; {skipped} were skipped")
         if not likes:
@@ -221,7 +221,3 @@ class _WithPositions(IterableDataset[Any]):
             yield from self.stream.with_positions()
         except InputError as error:  # raised in a worker, it would contain the traceback
             yield None, None, str(error)
-
-
-def _unchanged(item: Any) -> Any:
-    return item

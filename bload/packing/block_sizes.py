@@ -87,8 +87,8 @@ def check_sizes(sizes: Any, t_max: int) -> tuple[int, ...]:
     Raises:
         InputError: not a list of sizes, or the largest is not `t_max`.
     """
-    is_list = not isinstance(sizes, int | str)
-    is_whole = is_list and all(hasattr(size, "__index__") and size > 0 for size in sizes)
+    is_list = isinstance(sizes, Sequence | np.ndarray)
+    is_whole = is_list and all(isinstance(size, int | np.integer) and size > 0 for size in sizes)
     if not is_whole or (len(sizes) and max(sizes) != t_max):
         raise InputError(
             f"block_sizes is {sizes} and the largest block has {t_max} slots; give a list of sizes "

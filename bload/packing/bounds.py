@@ -8,8 +8,6 @@ packing that meets the bound is minimal; the minimum itself can lie above it.
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bload.errors import InputError
-
 
 def lower_bound(lengths: np.ndarray, t_max: int) -> int:
     """Return a lower bound on the blocks of `t_max` slots in any packing of whole segments.
@@ -22,16 +20,9 @@ def lower_bound(lengths: np.ndarray, t_max: int) -> int:
     floor(t_max / t) segments of t frames or more; and L2 of Martello and Toth (Discrete Applied
     Mathematics 28, 1990): segments longer than half a block take one block each, and what does not
     fit beside them needs more blocks.
-
-    Raises:
-        InputError: a segment is longer than a block.
     """
     if len(lengths) == 0:
         return 0
-    if (longest := np.max(lengths)) > t_max:
-        raise InputError(f"a segment has {longest} frames but t_max is {t_max}; cut it before")
-    if np.sum(lengths) <= t_max:
-        return 1
     sizes, counts = np.unique(lengths, return_counts=True)
     by_frames = -(-int(np.sum(lengths)) // t_max)
 

@@ -111,7 +111,10 @@ def table_rows(
                 for epoch in range(max(epochs, 2) if randomness else epochs)
             ]
             name = " ".join([packer, *(f"{key}={value}" for key, value in options.items())])
-            row = _row(name, plans[:epochs])
+            row: dict[str, Any] = {"loader": name, "t_max": plans[0].t_max}
+            for key in COUNTS:  # ints where all counts are equal
+                counts = [getattr(plan, key) for plan in plans[:epochs]]
+                row[key] = counts[0] if len(set(counts)) == 1 else float(np.mean(counts))
             row["steps"], row["slots"] = predict_work(plans[:epochs], ranks, batch_slots)
             if randomness:
                 has_pairs = any(plan.segments > plan.blocks for plan in plans)
@@ -134,15 +137,6 @@ def predict_work(plans: Sequence[Plan], ranks: int, batch_slots: int) -> tuple[f
     loads = [make_schedule(plan, ranks, batch_slots).loads() for plan in plans]
     slots = [ranks * load_SR.max(axis=1).sum() for load_SR in loads]
     return float(np.mean([len(load_SR) for load_SR in loads])), float(np.mean(slots))
-
-
-def _row(name: str, plans: list[Plan]) -> dict[str, Any]:
-    """Return the means over the plans, as ints where all counts are equal."""
-    row: dict[str, Any] = {"loader": name, "t_max": plans[0].t_max}
-    for key in COUNTS:
-        counts = [getattr(plan, key) for plan in plans]
-        row[key] = counts[0] if len(set(counts)) == 1 else float(np.mean(counts))
-    return row
 
 
 def format_table(rows: Sequence[dict[str, Any]]) -> str:

@@ -60,6 +60,11 @@ def read_annotations(
     annotations = filter_annotations(*files, of_file, small_boxes=small_boxes)
     folder = Path(root) / "annotations"
     annotations.problems.raise_if_any(folder, "fix the files, or download or make them again")
+    if not annotations.videos and split not in SPLITS and not is_synthetic:
+        raise InputError(
+            f"{root} has the splits train and test alone, and {split!r} is neither; dataset."
+            "validation=0.1 makes a tenth of train the split validation"
+        )
     if not annotations.videos:
         counts = ", ".join(f"{step.frames:,} ({step.rule})" for step in annotations.steps)
         raise InputError(
@@ -81,7 +86,7 @@ def trained_pairs(root: Path, small_boxes: str) -> np.ndarray | None:
 
     None for a root without training videos, or without Action Genome's files.
     """
-    if not (root / "annotations" / OBJECTS_FILE).exists():
+    if not (root / "annotations" / object_file(small_boxes)).exists():
         return None
     files = read_files(root, small_boxes)
     videos = filter_annotations(*files, "train", small_boxes=small_boxes).videos
@@ -90,6 +95,11 @@ def trained_pairs(root: Path, small_boxes: str) -> np.ndarray | None:
         row_G, relation_G = frame.relations_G2.T
         pairs_KR[frame.object_classes_M[row_G], relation_G] = True
     return pairs_KR if videos else None
+
+
+def object_file(small_boxes: str) -> str:
+    """Return the name of the file that one of `rules.SMALL_BOXES` reads."""
+    return SMALL_BOXES_FILE if small_boxes == "file" else OBJECTS_FILE
 
 
 def read_files(root: Path | str, small_boxes: str) -> tuple[dict, dict]:
@@ -104,8 +114,7 @@ def read_files(root: Path | str, small_boxes: str) -> tuple[dict, dict]:
             f"{root} holds no Action Genome (no folder {folder}); put its annotations there, or "
             "give the root that has annotations/ and frames/"
         )
-    objects_file = SMALL_BOXES_FILE if small_boxes == "file" else OBJECTS_FILE
-    files = read_pickle(folder / objects_file), read_pickle(folder / PERSONS_FILE)
+    files = read_pickle(folder / object_file(small_boxes)), read_pickle(folder / PERSONS_FILE)
     if not all(isinstance(file, dict) and file for file in files):
         raise InputError(f"a pickle in {folder} has no frames; download or make it again")
     return files

@@ -98,12 +98,16 @@ def test_block_sizes_that_are_chosen_are_aligned():
     loader = BlockLoader(source, multiple_of=8, block_sizes=2, batch_slots=400)
     assert len(loader.sampler.epochs.block_sizes) == 2
     assert not any(size % 8 for size in loader.sampler.epochs.block_sizes)
+    with pytest.raises(InputError, match="block_sizes has 50; give multiples of 8"):
+        BlockLoader(source, multiple_of=8, block_sizes=[50, 96])
 
 
 def test_the_segments_of_a_block_have_a_limit():
     plan = make_plan(LENGTHS, "bload", segments_per_block=2)
     assert np.diff(plan.offsets).max() == 2
     assert plan.placed == LENGTHS.sum()
+    carried = make_plan(LENGTHS, "bload", 40, long="carry", segments_per_block=2)
+    assert np.diff(carried.offsets).max() == 2
 
 
 def test_clips_are_of_whole_units():

@@ -98,11 +98,12 @@ def test_a_position_goes_on_exactly_and_packs_only_from_its_chunk_on(ranks, monk
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_loader_of_chunks_resumes_and_knows_its_steps_at_the_end(workers):
     options = {"chunk": 30, "batch_slots": 24, "num_workers": workers, "packer": "bload_exact"}
+    options |= {"t_max": 8, "long": "split"}
     source = NumberedSource(LENGTHS)
     loader, rows, states, known = BlockLoader(source, **options), [], [], []
     with pytest.raises(TypeError, match="before the last is packed"):
         len(loader)
-    assert str(loader) == "7 chunks of 30 sequences, steps of 1 rank x 2 blocks of 12"
+    assert str(loader) == "7 chunks of 30 sequences, steps of 1 rank x 3 blocks of 8"
     for batch in loader:
         known.append(loader.steps)
         rows.append(rows_of([batch]))
@@ -112,6 +113,7 @@ def test_a_loader_of_chunks_resumes_and_knows_its_steps_at_the_end(workers):
     for step in (1, len(rows) // 2, len(rows)):
         resumed = BlockLoader(source, **options)
         resumed.load_state_dict(states[step - 1])
+        assert resumed.account.steps == len(rows)
         assert [rows_of([batch]) for batch in resumed] == rows[step:]
     first = rows_of(islice(resumed, 3))  # the next epoch
     assert resumed.epoch == 1

@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader
 from bload import (
     PACKERS,
     BlockLoader,
+    BlockSampler,
     InputError,
     StreamBlocks,
     StreamLoader,
@@ -110,6 +111,8 @@ def test_a_loader_follows_its_own_settings_and_no_global_seed(loader, small_leng
     fill, drop = loader(batch_slots=60), loader(batch_slots=60, last="drop")
     assert (fill.account.filler, drop.account.filler) == (24, 0)
     assert (len(list(fill)), len(list(drop))) == (len(fill), len(fill) - 1)
+    few = BlockSampler([10] * 7, batch_slots=40, last="drop")  # one step of four blocks
+    assert "4.0 sequences a step, 1.0x fewer" in few.epochs.describe(few.place)
     with pytest.raises(InputError, match="sequence v0 "):
         loader(t_max=5, names=[f"v{i}" for i in range(40)])
 

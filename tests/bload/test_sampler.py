@@ -79,7 +79,7 @@ def test_wrong_settings_are_refused_at_once():
     for changes, words in [
         ({"batch_slots": 26.0}, "batch_slots is 26.0; give a whole number"),
         ({"last": "drop", "batch_slots": 1200}, "takes 100; lower batch_slots"),
-        ({"t_max": 10**7}, "t_max is 10000000; give a whole number from 1 to 65536"),
+        ({"t_max": 10**7}, "t_max is 10000000; give a whole number from 1 to 262144"),
         ({"lengths": [12, 0, 4], "names": names}, "sequence b has length 0"),
         ({"names": names[1:]}, "2 names for 3 lengths"),
         ({"t_max": 11, "names": names}, "sequence a has 12 frames .* t_max is 11"),
@@ -118,5 +118,10 @@ def test_batches_that_are_sharded_again_are_refused(workers):
     for shard in (0, 1):
         with pytest.raises(InputError, match="a trainer shards its batches again"):
             sequences(shard, 2)
+    dataset, first, second = BlockDataset(from_dataset([torch.zeros(9)] * 9, [9] * 9)), [], []
+    for batches in (first, second):
+        batches += BlockSampler([9] * 9)
+    for batch in (*first[:3], second[0], first[3]):  # another sampler in between
+        assert len(dataset.__getitems__(batch)) == 1
     with pytest.raises(TypeError, match="set use_distributed_sampler=False"):
         len(BlockDataset(from_dataset([torch.zeros(3)], [3])))  # as Lightning's sampler asks

@@ -287,6 +287,9 @@ def refused(ranks, case, workers=0):
     """Steps taken and what each rank says, where one has other options or a bad sequence."""
 
     def part(shard, shards):
+        if case == "alone":
+            yield from [torch.zeros(99, 1)] * ranks.rank
+            return
         for number in range(shard, 40, shards):
             nth = ranks.rank, number // shards
             width = 2 if (case, shard) in (("kind of rank 1", 1), ("kind of worker 3", 3)) else 1
@@ -306,6 +309,7 @@ def refused(ranks, case, workers=0):
     [
         ("window", 0, ["window is 1 on rank 0 and 2 on rank 1; give every rank the same"] * 2),
         ((0, 0), 0, ["99 frames but t_max is 8", "rank 0 refused a sequence"]),
+        ("alone", 0, ["rank 1 refused a sequence", "99 frames but t_max is 8"]),
         ((1, 9), 0, ["rank 1 refused a sequence", "99 frames but t_max is 8"]),
         ("kind of rank 1", 0, [r"float32 \(2,\).* float32 \(1,\)"] * 2),
         ("kind of worker 3", 2, ["rank 1 refused", r"float32 \(2,\).* float32 \(1,\)"]),
