@@ -1,8 +1,6 @@
 """Name the instrument of a recording and its notes: ``python examples/audio.py``, or torchrun."""
 
 import os
-import tempfile
-import wave
 from itertools import groupby
 
 import numpy as np
@@ -18,19 +16,15 @@ from bload import Batch, BlockLoader, check_boundaries, from_dataset, mean_loss,
 RATE, NOTES, OVERTONES = 8000, 5, ((1, 0, 0), (0.3, 1, 0), (0.3, 0, 1))  # of each instrument
 
 
-def recording(path: str, number: int, rng: np.random.Generator) -> tuple[np.ndarray, dict]:
-    """Write 2 to 8 notes of 60 to 140 ms as a wave file; return its log spectra and targets."""
+def recording(number: int, rng: np.random.Generator) -> tuple[np.ndarray, dict]:
+    """Play 2 to 8 notes of 60 to 140 ms; return log spectra of the sound and targets."""
     instrument, notes, parts = number % 3, rng.integers(NOTES, size=rng.integers(2, 9)), []
     for note in notes:
         phase = 2 * np.pi * 250 * 2 ** (note / NOTES) * np.arange(rng.integers(480, 1120)) / RATE
         tones = [a * np.sin(k * phase) for k, a in enumerate(OVERTONES[instrument], start=1)]
         parts += [sum(tones), np.zeros(400)]
-    sound = np.concatenate(parts) * 8000
-    with wave.open(path, "wb") as file:
-        file.setparams((1, 2, RATE, 0, "NONE", ""))
-        file.writeframes((sound + rng.normal(0, 300, len(sound))).astype("<i2").tobytes())
-    with wave.open(path) as file:
-        sound = np.frombuffer(file.readframes(file.getnframes()), "<i2") / 8000
+    sound = np.concatenate(parts)
+    sound += rng.normal(0, 0.04, len(sound))
     pieces = np.lib.stride_tricks.sliding_window_view(sound, 256)[::128] * np.hanning(256)
     frames = np.log(np.abs(np.fft.rfft(pieces)[:, :48]) + 0.1).astype(np.float32)
     return frames, {"instrument": instrument, "notes": (notes + 1).tolist()}
@@ -76,8 +70,7 @@ if "WORLD_SIZE" in os.environ:  # under torchrun
     dist.init_process_group("gloo")  # for CPUs, as this program
 torch.manual_seed(0)
 rng = np.random.default_rng(0)
-with tempfile.TemporaryDirectory() as folder:
-    items = [recording(f"{folder}/{number}.wav", number, rng) for number in range(260)]
+items = [recording(number, rng) for number in range(260)]
 sources = [
     from_dataset(some, length=lambda item: len(item[0]), targets_per="sequence", objects="notes")
     for some in (items[60:], items[:60])

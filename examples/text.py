@@ -14,18 +14,9 @@ from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils.rnn import PackedSequence
 
-from bload import Batch, BlockLoader, check_boundaries, mean_loss, unpack
+from bload import Batch, BlockLoader, check_boundaries, from_dataset, mean_loss, unpack
 
 T_MAX, BLOCKS, WINDOW = 8192, 4, 64  # slots in a block, blocks in a step over all ranks
-
-
-class Files:
-    def __init__(self, paths: list[Path]) -> None:
-        self.texts = [np.fromfile(path, np.uint8) for path in paths]
-        self.lengths = [len(text) for text in self.texts]
-
-    def read(self, sequence: int, first: int, length: int) -> np.ndarray:
-        return self.texts[sequence][first : first + length]
 
 
 class Model(nn.Module):
@@ -63,13 +54,11 @@ if "WORLD_SIZE" in os.environ:  # under torchrun
 torch.manual_seed(0)
 paths = [p for p in sorted(Path(sysconfig.get_path("stdlib")).glob("*.py")) if p.stat().st_size]
 ranks = dist.get_world_size() if dist.is_initialized() else 1
-options: dict[str, Any] = {
-    "t_max": T_MAX,
-    "long": "split",
-    "batch_slots": T_MAX * max(BLOCKS // ranks, 1),
-}
-loader = BlockLoader(Files(paths[1::12]), **options)
-unseen = BlockLoader(Files(paths[::60]), **options)
+texts = [np.fromfile(path, np.uint8) for path in paths]
+slots = T_MAX * max(BLOCKS // ranks, 1)
+options: dict[str, Any] = {"t_max": T_MAX, "long": "split", "batch_slots": slots}
+loader = BlockLoader(from_dataset(texts[1::12], length=len), **options)
+unseen = BlockLoader(from_dataset(texts[::60], length=len), **options)
 model = Model()
 net = DistributedDataParallel(model) if dist.is_initialized() else model
 optimiser = torch.optim.Adam(model.parameters(), lr=0.02)

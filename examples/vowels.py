@@ -11,7 +11,6 @@ Kudo, Toyama and Shimbo, "Multidimensional Curve Classification Using Passing-Th
 import io
 import os
 import sys
-import time
 import zipfile
 
 import numpy as np
@@ -52,7 +51,7 @@ class Model(nn.Module):
 
 def loader_of(items: list[tuple[Tensor, int]], packer: str, ranks: int) -> BlockLoader:
     lengths = [len(frames) for frames, _ in items]
-    slots = round(16 * sum(lengths) / len(lengths) / ranks)  # 16 utterances a step
+    slots = round(16 * sum(lengths) / len(lengths) / ranks)  # of 16 utterances
     source = from_dataset(items, lengths, targets_per="sequence")
     longest = max(lengths)  # most are longer than half of it, so blocks of four times as much
     t_max = 4 * longest if packer == "bload_exact" else longest
@@ -69,7 +68,6 @@ def run(way: str, train: list[tuple[Tensor, int]], test: list[tuple[Tensor, int]
     optimiser = torch.optim.Adam(model.parameters(), lr=3e-3)
     if way == "blocks":
         check_boundaries(model, next(iter(loader)))
-    began = time.perf_counter()
     for epoch in range(20):
         loader.set_epoch(epoch)
         for batch in loader:
@@ -77,13 +75,12 @@ def run(way: str, train: list[tuple[Tensor, int]], test: list[tuple[Tensor, int]
             optimiser.zero_grad()
             mean_loss(loss_sum, batch, len(batch.segments)).backward()
             optimiser.step()
-    seconds = (time.perf_counter() - began) / 20
     with torch.no_grad():
         outputs = [
             one for batch in unseen for one in unpack(model(batch), batch, True, per="sequence")
         ]
     right = sum(int(one.values.argmax()) == test[one.sequence][1] for one in outputs)
-    return f"{way}: {100 * right / len(test):.1f} % right, {seconds:.2f} s an epoch; {loader}"
+    return f"{way}: {100 * right / len(test):.1f} % right; {loader}"
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from dataclasses import replace
 import pandas as pd
 
 from datasets.build import build_source
-from experiments.interleaved import add_all_clips, on_ranks, sweep_jobs, time_turns, turn_options
+from experiments.interleaved import add_all_clips, on_ranks, sweep_jobs, time_turns
 from experiments.intervals import ratio
 from experiments.study import markdown, report_rows
 from training.config import TrainJob
@@ -27,8 +27,8 @@ BASE = ("bload_exact", "computed")
 
 def measure(ranks: Ranks, overrides: Sequence[str], share: float, rounds: int) -> list[dict]:
     """Return a row for each way and round; the ways take turns in each round."""
-    jobs = [fill_steps(job) for job in add_all_clips(sweep_jobs("alternatives", overrides))]
-    return time_turns(jobs, ranks, share, rounds)
+    jobs = add_all_clips(sweep_jobs("alternatives", overrides, BASE[0]))
+    return time_turns([fill_steps(job) for job in jobs], ranks, share, rounds)
 
 
 def fill_steps(cfg: TrainJob) -> TrainJob:
@@ -72,5 +72,4 @@ def tables(rows: pd.DataFrame) -> str:
 
 
 if __name__ == "__main__":
-    options = turn_options(0.06, 6)
-    report_rows("alternatives", __doc__, on_ranks(measure), tables, options, "ranks")
+    report_rows("alternatives", __doc__, on_ranks(measure), tables, key="ranks", turns=(0.06, 6))

@@ -11,7 +11,6 @@ goes under each loader: the plan, written before any run").
 import math
 from collections.abc import Callable
 from functools import partial
-from itertools import cycle
 from pathlib import Path
 
 import numpy as np
@@ -46,11 +45,6 @@ def by_seed(curves: pd.DataFrame, figure: Callable[[pd.DataFrame], float]) -> pd
     return pd.Series(figures).unstack().reindex(columns=[*PACKERS])
 
 
-def final_recall(curve: pd.DataFrame) -> float:
-    """Return the last Recall@20 of a curve."""
-    return float(curve.recall.iloc[-1])
-
-
 def work_to(curve: pd.DataFrame, level: float, key: str = "processed") -> float:
     """Return the slots, or sums `key`, at which Recall@20 first reaches a level; NaN: never.
 
@@ -67,7 +61,7 @@ def tables(folder: Path) -> str:
     """Tabulate where each loader ends, the work to get there, and differences by seed."""
     runs, curves = read(folder)
     work = runs.groupby(LOADER)[["all_steps", "slots"]].mean()
-    ends = by_seed(curves, final_recall)
+    ends = by_seed(curves, lambda curve: float(curve.recall.iloc[-1]))
     level = SHARE * ends.naive.mean()
     slots = by_seed(curves, partial(work_to, level=level))
     frames = by_seed(curves, partial(work_to, level=level, key="frames"))
@@ -104,8 +98,8 @@ def draw(folder: Path, figure: Figure) -> None:
     axis = figure.add_subplot(
         xlabel="thousand slots processed, padding included", ylabel="Recall@20, %", xscale="log"
     )
-    marks = dict(zip(PACKERS, cycle("osD^vPXp"), strict=False))
-    for loader in by_seed(curves, final_recall).dropna(axis=1, how="all"):
+    marks = dict(zip(PACKERS, "osD^vPXp", strict=True))
+    for loader in (name for name in PACKERS if name in {*curves[LOADER]}):
         by_epoch = curves[curves[LOADER] == loader].groupby("epoch")
         x, y = by_epoch.processed.mean() / 1000, by_epoch.recall.agg(["mean", "min", "max"])
         label, colour = look_of(loader)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from experiments.interleaved import add_all_clips, on_ranks, sweep_jobs, time_turns, turn_options
+from experiments.interleaved import add_all_clips, on_ranks, sweep_jobs, time_turns
 from experiments.intervals import Interval, ratio
 from experiments.study import markdown, report_rows
 from training import paper
@@ -23,7 +23,7 @@ from training.ranks import Ranks
 
 def measure(ranks: Ranks, overrides: Sequence[str], share: float, rounds: int) -> list[dict]:
     """Return a row for each loader and round; the loaders take turns in each round."""
-    jobs = add_all_clips(sweep_jobs("epoch_time", overrides))
+    jobs = add_all_clips(sweep_jobs("epoch_time", overrides, "naive"))
     pixels = jobs[0].dataset.frame_size[0]
     return [{"pixels": pixels, **row} for row in time_turns(jobs, ranks, share, rounds)]
 
@@ -44,12 +44,9 @@ def tables(rows: pd.DataFrame) -> str:
         [measured, *(faster[name].text(2) for name in others)],
         ["the paper", *(paper.cell(name, "speed") for name in others)],
     ]
-    milliseconds = 1000 * rows.groupby("loader").seconds_a_step.mean()
+    loaders["ms"] = 1000 * rows.groupby("loader").seconds_a_step.mean()
     costs = [
-        [
-            *(name, f"{row.steps:,}", f"{row.slots:,}", f"{row.frames / row.steps:.0f}"),
-            f"{milliseconds[name]:.0f}",
-        ]
+        [name, f"{row.steps:,}", f"{row.slots:,}", f"{row.frames / row.steps:.0f}", f"{row.ms:.0f}"]
         for name, row in loaders.iterrows()
     ]
     heads = ["", "steps", "slots", "real frames per step", f"ms, {measured}"]
@@ -58,4 +55,4 @@ def tables(rows: pd.DataFrame) -> str:
 
 
 if __name__ == "__main__":
-    report_rows("epoch_time", __doc__, on_ranks(measure), tables, turn_options(0.1, 20))
+    report_rows("epoch_time", __doc__, on_ranks(measure), tables, turns=(0.1, 20))

@@ -88,7 +88,7 @@ def tables(folder: Path) -> str:
     blocks, is_once = ["![Recall@20 by horizon](../charts/horizon.svg)"], runs[CUES] == 0
     for split, once in runs[is_once].groupby("split", sort=False):
         blocks += split_tables(once)
-        control = runs[~is_once & (runs.split == split)]
+        control = runs[~is_once & (runs.split == split) & runs[DWELL].isin(once[DWELL])]
         blocks += [control_table(once, control)] if len(control) else []
     missing = [way for way in WAYS if way not in {*runs[is_once].way}]
     return "\n\n".join(blocks) + name_missing(missing)

@@ -14,7 +14,6 @@ import torch
 from omegaconf import OmegaConf
 
 from bload import Cost, InputError
-from experiments.study import Options
 from training.build import open_training
 from training.compose import compose_job
 from training.config import CONFIGS, TIMEOUT, TrainJob
@@ -26,23 +25,24 @@ ALONE = Ranks(0, 1, torch.device("cpu"))
 """The only rank of a process on the CPU."""
 
 
-def turn_options(share: float, rounds: int) -> Options:
-    """Return the options of a study whose ways to train take turns, with its defaults."""
-    shares = {"share": (share, "of each epoch, in all rounds"), "rounds": (rounds, "of turns")}
-    return {"overrides": ([], "of the config"), **shares}
+def sweep_jobs(experiment: str, overrides: Sequence[str], base: str) -> list[TrainJob]:
+    """Return the jobs of ``train.py experiment=...``, without data workers.
 
-
-def sweep_jobs(experiment: str, overrides: Sequence[str]) -> list[TrainJob]:
-    """Return the jobs of ``train.py experiment=...``, without data workers."""
+    Raises:
+        InputError: none has the loader `base`, with which the others are compared.
+    """
     file = OmegaConf.load(CONFIGS / "experiment" / f"{experiment}.yaml")
     varied = {key: str(values) for key, values in file.hydra.sweeper.params.items()}
     fixed = dict(override.partition("=")[::2] for override in overrides)
     choices = [fixed.pop(key, values).split(",") for key, values in varied.items()]
     line = [f"experiment={experiment}", "train.workers=0", *map("=".join, fixed.items())]
-    return [
+    jobs = [
         compose_job("train", [*line, *map("=".join, zip(varied, values, strict=True))])
         for values in product(*choices)
     ]
+    if base not in {job.loader.name for job in jobs}:
+        raise InputError(f"{experiment} compares with {base}; give it among loader=")
+    return jobs
 
 
 def add_all_clips(jobs: Sequence[TrainJob]) -> list[TrainJob]:
@@ -124,24 +124,19 @@ def steps_by_round(steps: int, share: float, rounds: int) -> list[int]:
     return counts
 
 
-def take_turns(
-    jobs: Sequence[TrainJob], ranks: Ranks, share: float, rounds: int
-) -> list[tuple[Contender, list[Timing]]]:
-    """Let a contender for each job take a turn in each round, `share` of its epoch in all."""
+def time_turns(jobs: Sequence[TrainJob], ranks: Ranks, share: float, rounds: int) -> list[dict]:
+    """Let a contender for each job take a turn in each round, `share` of its epoch in all.
+
+    Returns a row for each job and round.
+    """
     contenders = [Contender(job, ranks) for job in jobs]
-    epochs = [contender.loader.account.steps for contender in contenders]
-    counts = [steps_by_round(steps, share, rounds) for steps in epochs]
+    counts = [steps_by_round(one.loader.account.steps, share, rounds) for one in contenders]
     timings: list[list[Timing]] = [[] for _ in contenders]
     for number in range(rounds):
         for contender, steps, turns in zip(contenders, counts, timings, strict=True):
             turns.append(contender.take_steps(steps[number]))
-    return [*zip(contenders, timings, strict=True)]
-
-
-def time_turns(jobs: Sequence[TrainJob], ranks: Ranks, share: float, rounds: int) -> list[dict]:
-    """Return a row for each job and round, of `take_turns`."""
     rows = []
-    for contender, turns in take_turns(jobs, ranks, share, rounds):
+    for contender, turns in zip(contenders, timings, strict=True):
         cfg, loader = contender.cfg, contender.loader
         account, skips = loader.account, cfg.model.skip_padding
         all_clips = vars(cfg.loader).get("clips") == "all"

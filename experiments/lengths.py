@@ -96,7 +96,8 @@ def tables(rows: pd.DataFrame) -> str:
         naive = mean.loc["naive"]
         row = [kind, f"{naive.t_max:,.0f}", f"{naive.cv:.2f}", f"{naive.closed:#.3g}"]
         row += [f"{mean.times[loader]:#.3g}" for loader in PACKED]
-        row.append(f"{naive.padding / mean.padding['bload']:,.0f}")
+        less = naive.padding / mean.padding["bload"]
+        row.append(f"{less:,.0f}" if less < np.inf else "")
         saved.append([*row, *(f"{mean.times[n]:#.3g} ({mean.imbalance[n]:.2f})" for n in BATCHES)])
     return study.markdown(saved, ["", "`T_max`", "cv", "`T_max` / mean", *PACKED, LESS, *BATCHES])
 

@@ -5,6 +5,7 @@
     python -m experiments.open_questions --measure WHEEL    # 25 minutes
     python train.py experiment=coherence                    # and the other in its file
     python -m experiments.open_questions -m dataset=thinned dataset.left_out=0,0.3,0.6 ...
+    python -m experiments.runs runs/NAME results/open_questions/NAME  # coherence, thinned
     python -m experiments.open_questions                    # the tables
 
 Words with ``=`` train as train.py does, with two data sets more; the page has the whole line.
@@ -75,7 +76,7 @@ def open_extreme(cfg: ChangedConfig, split: str, progress: bool) -> VideoSource:
     lengths = np.geomspace(1, 1000, len(frames) // 150).astype(int)  # 145 on average
     ends = np.cumsum(np.random.default_rng(cfg.seed).permutation(lengths))
     parts = np.split(np.array(frames[: ends[-1]]), ends[:-1])
-    videos = [Video(part[0].name, tuple(part)) for part in parts]
+    videos = [Video(part[0].name, tuple(part)) for part in parts if len(part)]
     height, width = cfg.frame_size
     return VideoSource(cfg.root, split, videos, (height, width))
 

@@ -37,8 +37,8 @@ def compare(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
     Equal epochs are the most common number of them. One per step, and four, are clips or blocks.
     """
     step = runs["train.batch_slots"] * runs["train.micro_batches"] * runs.ranks
-    epochs = runs[runs.epochs == runs.epochs.mode()[0]]
     usual = runs[step == step.mode()[0]]
+    epochs = runs[runs.epochs == usual.epochs.mode()[0]]
     parts = {"equal epochs": epochs[epochs.index.isin(usual.index)]}
     reference = parts["equal epochs"][parts["equal epochs"][LOADER] == "bload"].slots.mean()
     work = usual[usual.slots.between(reference / NEAR, reference * NEAR)]
@@ -79,8 +79,11 @@ def overview(
         speeds: times as fast as naive's an epoch of each way is; None takes the runs' seconds.
         shown: the ways to show, of those in the runs; None shows all.
     """
-    ways = dict(split_ways(parts["equal epochs"]))
-    work = dict(split_ways(parts["equal work"])) if "equal work" in parts else {}
+    ways, work = dict(split_ways(parts["equal epochs"])), {}
+    if "equal work" in parts:  # of a way's runs, those with about as many slots as bload's
+        slots = parts["equal epochs"].groupby(LOADER).slots.mean()["bload"]
+        ordered = split_ways(parts["equal work"])
+        work = dict(sorted(ordered, key=lambda way: -abs(way[1].slots.mean() - slots)))
     if speeds is None:
         seconds = {way: runs.epoch_seconds.mean() for way, runs in ways.items()}
         speeds = {way: seconds.get("naive", nan) / value for way, value in seconds.items()}
@@ -118,7 +121,8 @@ def recall_table(runs: pd.DataFrame, title: str) -> str:
     rows = []
     ways = {(name, way.epochs.iloc[0]): way.set_index(SEED) for name, way in split_ways(runs)}
     bloads = [way for way, seeds in ways.items() if seeds[LOADER].iloc[0] == "bload"]
-    base = ways[bloads[0]] if len(bloads) == 1 else runs[:0]
+    plain = [way for way in bloads if "=gap" not in way[0]]
+    base = ways[plain[0]] if len(plain) == 1 else runs[:0]
     others = {way: seeds for way, seeds in ways.items() if seeds is not base}
     gains = corrected(base.recall - seeds.recall for seeds in others.values())
     less = dict(zip(others, gains, strict=True))
@@ -127,10 +131,14 @@ def recall_table(runs: pd.DataFrame, title: str) -> str:
         row += [f"{seeds['train.lr'].iloc[0]:g}", f"{len(seeds)}"]
         row += [student(seeds.recall).text(), less.get(way, ""), student(seeds.remembered).text()]
         row += [signed(base.remembered - seeds.remembered) if way in less else ""]
-        clips = " loader.clips=all" * way[0].startswith("sampling clips=all")
-        name = str(seeds["experiment.name"].iloc[0]).replace("_quick", " size=quick")
-        command = f"experiment={name} loader={seeds[LOADER].iloc[0]}{clips}"
-        rows.append([*row, f"`{command}`"])
+        first = seeds.iloc[0]
+        command = [f"loader={first[LOADER]}"]
+        if isinstance(name := first["experiment.name"], str):
+            command = [f"experiment={name.replace('_quick', ' size=quick')}", *command]
+        command += ["loader.clips=all"] * way[0].startswith("sampling clips=all")
+        if [other for other, _ in ways].count(way[0]) > 1 and first["train.slots"] > 0:
+            command += [f"train.slots={first['train.slots']:.0f}"]
+        rows.append([*row, f"`{' '.join(command)}`"])
     heads = ["epochs", "steps", "slots", "rate", "seeds", f"Recall@20, {name_splits(runs)}"]
     heads += ["`bload` minus this row", "needs memory", "`bload` minus this row", "`train.py ...`"]
     return study.markdown(rows, [title, *heads])

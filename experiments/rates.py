@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from bload.errors import InputError
 from experiments.runs import read_runs
 from experiments.study import markdown, report_runs
 
@@ -27,6 +28,8 @@ def choose(recall: pd.Series) -> float:
 
 def validation_recall(runs: pd.DataFrame) -> pd.DataFrame:
     """Return mean Recall@20 on validation videos, in percent: a row per way, a column per rate."""
+    if "validation_recall@20" not in runs:
+        raise InputError("these runs were not read on validation videos")
     runs = runs.assign(step=runs["train.batch_slots"] * runs["train.micro_batches"] * runs.ranks)
     keys = {"loader": "loader.name", "clips": "loader.clips", "videos": "dataset.train_videos"}
     keys |= {"ranks": "ranks", "slots per step": "step", "epochs": "epochs"}

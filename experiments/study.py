@@ -2,7 +2,7 @@
 
 import argparse
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,8 +32,6 @@ LOOKS = {
 """Label and colour of each loader in charts."""
 RESULTS, DOCS, README = ROOT / "results", ROOT / "docs", ROOT / "README.md"
 CHARTS = DOCS / "charts"
-Options = Mapping[str, tuple[Any, str]]
-"""Options of a command: their names, defaults and help; positional if the default is a list."""
 
 
 def markdown(rows: Sequence, headers: Sequence[str], words: int = 1, form: str = "pipe") -> str:
@@ -132,34 +130,33 @@ def report_rows(
     description: str | None,
     measure: Callable[..., list[dict]],
     tables: Callable[[pd.DataFrame], str],
-    options: Options,
+    *,
     key: str | None = None,
+    turns: tuple[float, int] | None = None,
 ) -> None:
     """Run the command ``python -m experiments.NAME [--measure]`` of a study that measures.
 
     It prints the tables of ``results/NAME.csv``, which ``--measure`` writes.
 
     Args:
-        measure: makes the rows from `options`; none on ranks other than the first.
+        measure: makes the rows; none on ranks other than the first.
         tables: makes the block, in Markdown, from the rows.
         key: for `write_rows`.
+        turns: defaults of ``--share`` and ``--rounds``, if ways to train take turns.
     """
-    parser, default = make_parser(name, description), RESULTS / f"{name}.csv"
+    parser, path = make_parser(name, description), RESULTS / f"{name}.csv"
     parser.add_argument("--measure", action="store_true", help="measure, and write the rows")
-    parser.add_argument("--file", type=Path, default=default, help=f"default: results/{name}.csv")
-    for option, (value, words) in options.items():
-        if isinstance(value, list):
-            parser.add_argument(option, nargs="*", metavar="KEY=VALUE", help=words)
-        else:
-            parser.add_argument(f"--{option}", type=type(value), default=value, help=words)
-    args = parser.parse_intermixed_args()
-    if args.measure:
-        rows = measure(**{option: getattr(args, option) for option in options})
-        if not rows:
+    if turns:
+        share, rounds = turns
+        parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="of the config")
+        parser.add_argument("--share", type=float, default=share, help="of each epoch, in all")
+        parser.add_argument("--rounds", type=int, default=rounds, help="of turns")
+    options = vars(parser.parse_intermixed_args())
+    if measured := options.pop("measure"):
+        if not (rows := measure(**options)):
             return
-        write_rows(args.file, rows, key)
-        print(f"written to {args.file}")
-    publish(name, tables(read_rows(args.file)), committed=args == parser.parse_args([]))
+        write_rows(path, rows, key)
+    publish(name, tables(read_rows(path)), committed=not measured)
 
 
 def read_rows(path: Path) -> pd.DataFrame:

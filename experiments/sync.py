@@ -89,7 +89,7 @@ def train_on(model: nn.Module, optimiser: torch.optim.Optimizer, batch: Batch) -
     optimiser.step()
 
 
-def measure(ranks: Ranks, sequences: int, seeds: int) -> list[dict]:
+def measure(ranks: Ranks, sequences: int = 3000, seeds: int = 3) -> list[dict]:
     """Return a row for each seed, way to deal the data and way to share what is learned.
 
     Blocks of all sequences are ``dealt`` to the ranks at random, or every rank has its ``own``
@@ -149,5 +149,4 @@ def tables(rows: pd.DataFrame) -> str:
 
 
 if __name__ == "__main__":
-    options = {"sequences": (3000, "to train on, each once"), "seeds": (3, "runs of each row")}
-    report_rows("sync", __doc__, on_ranks(measure), tables, options, "ranks")
+    report_rows("sync", __doc__, on_ranks(measure), tables, key="ranks")

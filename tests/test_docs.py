@@ -16,6 +16,7 @@ from torch.nn.attention import varlen
 from torch.nn.functional import scaled_dot_product_attention
 
 import bload
+from experiments.models import flash_attn_varlen_func
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -47,21 +48,6 @@ def varlen_attn(query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, *, window_s
     assert window_size == (-1, 0)
     assert max(cu_seq_q.diff()) == max_q == max_k
     return causal_attention_alone(query, cu_seq_k)
-
-
-def flash_attn_varlen_func(
-    q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, causal=False
-):
-    return varlen_attn(
-        q,
-        k,
-        v,
-        cu_seqlens_q,
-        cu_seqlens_k,
-        max_seqlen_q,
-        max_seqlen_k,
-        window_size=(-1, 0 if causal else -1),
-    )
 
 
 class Mamba2(nn.Module):

@@ -1,4 +1,4 @@
-"""``python -m bload``: the table, the drawing, and errors in one line."""
+"""``python -m bload``: the table, and errors in one line."""
 
 import json
 import re

@@ -14,6 +14,7 @@ from models.config import LossConfig, ModelConfig
 from tests.installation import ROOT, run
 from training.compose import compose_job
 from training.config import CONFIGS, TrainConfig, loader_schema, naming_keys
+from training.stopping import AgreedError
 
 GROUPS = sorted(
     f"{path.parent.relative_to(CONFIGS)}={path.stem}"
@@ -57,6 +58,7 @@ def test_a_value_or_key_that_no_config_takes_is_refused_in_a_sentence():
         ("loader=sampling loader.clips=half", "loader.clips.*'half'.*one or all"),
         ("dataset.dwell=0", "dataset.dwell is 0"),
         ("+train.epoch=3", "no key train.epoch; did you mean epochs?"),
+        ("+dataset.augment.flipp=1", "no key dataset.augment.flipp; did you mean flip?"),
         ("loader.tmax=32", "(?s)'loader.tmax'.*'tmax' not in"),
         ("loader=blod", "(?s)loader/blod.*bload_exact"),
         ("loader.t_max=many", "(?s)loader.t_max=many.*'many'"),
@@ -71,9 +73,10 @@ def test_what_the_library_refuses_is_said_in_keys_with_their_groups():
         ("lower batch_slots or set last=fill", "lower train.batch_slots or set loader.last=fill"),
         ("v_t has 9 frames but t_max is 4", "v_t has 9 frames but loader.t_max is 4"),
         ("elastic=True begins; loader.long=x", "run.resume=elastic begins; loader.long=x"),
+        ("runs/lr=1/last.pt and data/t_max", "runs/lr=1/last.pt and data/t_max"),
     ):
-        with pytest.raises(InputError) as refusal, naming_keys(job):
-            raise InputError(words)
+        with pytest.raises(AgreedError) as refusal, naming_keys(job):  # the ranks still agree
+            raise AgreedError(words)
         assert str(refusal.value) == expected
 
 

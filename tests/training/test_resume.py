@@ -29,6 +29,7 @@ from tests.training.jobs import (
 from training import run as runs
 from training.checkpoint import load_model
 from training.compose import compose_job
+from training.folder import RunFolder
 
 OFTEN = ("train.eval_every=1", "train.checkpoint_minutes=2", "train.log_every=1")
 
@@ -307,4 +308,13 @@ def test_a_run_that_began_from_a_checkpoint_goes_on_by_the_same_command(
     before = contents(folder)
     train.train(job, one_rank())
     assert "second had finished before" in capsys.readouterr().out
+    other = config(*OFTEN, "run.name=second", f"run.resume={start}", "train.lr=0.5")
+    with pytest.raises(InputError, match=r"another config: train.lr was"):
+        train.train(other, one_rank())
     assert contents(folder) == before
+    with pytest.raises(InputError, match=r"second has trained \d epochs, .* raise it"):
+        train.train(config(*OFTEN, "run.name=third", f"run.resume={folder}"), one_rank())
+    begun = RunFolder(tmp_path / "runs" / "fourth")
+    begun.path.mkdir()
+    begun.metrics.touch()  # killed before the first checkpoint
+    assert begun.checkpoints("auto") == []

@@ -77,7 +77,7 @@ def test_files_that_are_missing_broken_or_leave_nothing_are_refused_with_the_rea
     refused(f"{tmp_path} .*put its annotations there, .* annotations/ and frames/")
     entries_of = frames("A", [1, 2, 3])
     write_root(tmp_path, entries_of, persons(entries_of))
-    refused("no video for split 'validation'", split="validation")
+    refused("splits train and test alone, and 'validation' is neither", split="validation")
     refused(f"{SMALL_BOXES_FILE} cannot be read", small_boxes="file")
     refused("'drop'.*keep, file or computed", small_boxes="drop")
     write_root(tmp_path, entries_of, {"B.mp4/000001.png": person()})
@@ -103,3 +103,6 @@ def test_training_has_the_pairs_of_its_split_under_its_rule_and_none_without_its
     write_root(tmp_path, tested, persons(tested))
     trained_pairs.cache_clear()
     assert trained_pairs(tmp_path, "keep") is None
+    write_root(tmp_path, entries_of, persons(entries_of))
+    (tmp_path / "annotations" / OBJECTS_FILE).rename(tmp_path / "annotations" / SMALL_BOXES_FILE)
+    assert trained_pairs(tmp_path, "file") is not None
