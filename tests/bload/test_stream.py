@@ -287,13 +287,10 @@ def refused(ranks, case, workers=0):
     """Steps taken and what each rank says, where one has other options or a bad sequence."""
 
     def part(shard, shards):
-        if case == "alone":
-            yield from [torch.zeros(99, 1)] * ranks.rank
-            return
-        for number in range(shard, 40, shards):
+        for number in range(ranks.rank) if case == "alone" else range(shard, 40, shards):
             nth = ranks.rank, number // shards
             width = 2 if (case, shard) in (("kind of rank 1", 1), ("kind of worker 3", 3)) else 1
-            yield torch.zeros(99 if case == nth else 3, width)
+            yield torch.zeros(99 if case in (nth, "alone") else 3, width)
 
     window = 1 + (case == "window") * ranks.rank
     context = "fork" if workers else None

@@ -103,13 +103,9 @@ def packed(small_job):
     return figures(one_rank(), small_job)
 
 
-def test_the_measured_recall_is_neither_all_nor_nothing(packed):
-    assert packed["frames"] == 123
-    assert 0.05 < packed["with/recall@10"] < packed["no/recall@50"] < 1
-
-
 @torch.no_grad()
 def test_packed_videos_have_the_recall_of_videos_alone(config, packed):
+    assert packed["frames"] == 123
     seer, source = seer_and_source(config())
     meter = RecallMeter("inclusive")
     for video in np.argsort(source.lengths):

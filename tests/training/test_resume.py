@@ -289,7 +289,7 @@ def test_a_run_that_began_from_a_checkpoint_goes_on_by_the_same_command(
 ):
     train_until(one_rank(), config(*OFTEN, "run.name=first"), (1, 1))
     start = tmp_path / "runs" / "first" / "last.pt"
-    job = config(*OFTEN, "run.name=second", f"run.resume={start}")
+    job = config(*OFTEN, *(job_line := ("run.name=second", f"run.resume={start}")))
     train_until(one_rank(), job, (1, 3))
     folder = tmp_path / "runs" / "second"
     for name in ("last.pt", "previous.pt"):
@@ -308,13 +308,11 @@ def test_a_run_that_began_from_a_checkpoint_goes_on_by_the_same_command(
     before = contents(folder)
     train.train(job, one_rank())
     assert "second had finished before" in capsys.readouterr().out
-    other = config(*OFTEN, "run.name=second", f"run.resume={start}", "train.lr=0.5")
     with pytest.raises(InputError, match=r"another config: train.lr was"):
-        train.train(other, one_rank())
+        train.train(config(*OFTEN, *job_line, "train.lr=0.5"), one_rank())
     assert contents(folder) == before
     with pytest.raises(InputError, match=r"second has trained \d epochs, .* raise it"):
         train.train(config(*OFTEN, "run.name=third", f"run.resume={folder}"), one_rank())
-    begun = RunFolder(tmp_path / "runs" / "fourth")
-    begun.path.mkdir()
+    begun = RunFolder(tmp_path / "runs" / "third")
     begun.metrics.touch()  # killed before the first checkpoint
     assert begun.checkpoints("auto") == []
