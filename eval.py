@@ -53,13 +53,16 @@ def evaluate_all(cfg: EvalJob, ranks: Ranks) -> None:
             with ranks.agree_on_errors():
                 model, checkpoint = load_model(path, ranks.device)
                 split = find_split(cfg, checkpoint["config"]["dataset"], splits)
+            album = Album(split.source, cfg.pictures)
+            figures, rows = evaluate_checkpoint(
+                cfg, path, model, checkpoint, split, ranks, album.keep
+            )
         except InputError as error:
-            if len(paths) == 1:
+            is_agreed = ranks.world_size == 1 or isinstance(error, AgreedError)
+            if len(paths) == 1 or not is_agreed:
                 raise
             results[name] = {"error": str(error)}
             continue
-        album = Album(split.source, cfg.pictures)
-        figures, rows = evaluate_checkpoint(cfg, path, model, checkpoint, split, ranks, album.keep)
         results[name] = figures
         relations += rows
         folder = path.parent / f"pictures_{path.stem}_{split.source.split}"
