@@ -66,7 +66,10 @@ def evaluate_all(cfg: EvalJob, ranks: Ranks) -> None:
         results[name] = figures
         relations += rows
         folder = path.parent / f"pictures_{path.stem}_{split.source.split}"
-        album.save(folder)
+        try:
+            album.save(folder)
+        except OSError as error:
+            print(f"warning: no pictures in {folder}: {error}")
         ranks.print(
             f"{path} on {split.source.root}, {split.source.split}: {figures['frames']:,.0f} "
             f"frames, {figures['frames_per_second']:,.0f} frames/s"

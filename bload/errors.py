@@ -47,11 +47,14 @@ def check_choice(key: str, value: Any, choices: Collection[Any]) -> None:
 
 def check_whole(key: str, value: Any, least: int, most: int = 2**63 - 1) -> int:
     """Return an option if it is a whole number from `least` to `most`, else raise `InputError`."""
-    if not hasattr(value, "__index__") or not least <= value <= most:
-        is_large = hasattr(value, "__index__") and value > most
-        end = f"to {most}" if is_large or most < 2**63 - 1 else "on"
+    try:
+        number = index(value)
+    except TypeError:
+        number = None
+    if number is None or not least <= number <= most:
+        end = f"to {most}" if most < 2**63 - 1 or (number or 0) > most else "on"
         raise InputError(f"{key} is {value!r}; give a whole number from {least} {end}")
-    return index(value)
+    return number
 
 
 def differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:

@@ -50,7 +50,7 @@ def keep_lengths(
     """
     is_kept = isinstance(lengths, np.ndarray) and lengths.dtype.kind in "iu" and lengths.ndim == 1
     array = np.asanyarray(lengths) if is_kept else check_lengths(lengths, names)
-    if not isinstance(array, np.memmap):
+    if getattr(array, "_mmap", None) is None:  # a copy of a memory map is none
         if array.base is not None or array.flags.writeable:
             array = array.copy()
         array.flags.writeable = False

@@ -18,8 +18,8 @@ class QuietStream:
     So a terminal that is gone, or a closed pipe, ends no run.
     """
 
-    def __init__(self, stream: TextIO) -> None:
-        self.stream = stream
+    def __init__(self, stream: TextIO | None) -> None:
+        self.stream = stream or open(os.devnull, "w")  # noqa: SIM115
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.stream, name)

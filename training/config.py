@@ -291,6 +291,7 @@ def naming_keys(cfg: TrainJob) -> Iterator[None]:
         yield
     except InputError as error:
         sentence = str(error).replace("elastic=True", "run.resume=elastic")
+        sentence = sentence.replace("packer=", "loader=")
         options = r"(?<![./\w-])(\w+_\w+|\w+(?==))"  # t_max, last=; but not in a path
         words = re.sub(options, lambda option: groups.get(option[1], "") + option[1], sentence)
         raise type(error)(words) from error

@@ -7,7 +7,7 @@ import functools
 import os
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from math import prod
 from typing import Any, NamedTuple, NoReturn
 
@@ -54,7 +54,12 @@ def one_job(task: Callable[[Any], Row | None]) -> Callable[[DictConfig], float |
         by_plugin = is_sweep and "basic" not in hydra.launcher._target_
         status, result = 0, {}
         try:
-            check_size(hydra.runtime.choices)
+            size, name = (hydra.runtime.choices.get(key) for key in ("size", "experiment"))
+            if size and name and name not in short_forms():
+                raise AgreedError(
+                    f"size={size} is known for the experiments in {CONFIGS / 'experiment'}; leave "
+                    f"size out, or put {name} there"
+                )
             minutes = OmegaConf.select(config, "experiment.minutes")  # eval.py has none
             if rank == "0" and is_sweep and hydra.job.num == 0 and minutes:
                 print(announce(hydra, minutes), flush=True)
@@ -88,16 +93,6 @@ def one_job(task: Callable[[Any], Row | None]) -> Callable[[DictConfig], float |
     return job  # type: ignore[return-value]
 
 
-def check_size(choices: Mapping[str, str | None]) -> None:
-    """Raise `AgreedError` for a size of an experiment whose short form is not known."""
-    size, experiment = choices.get("size"), choices.get("experiment")
-    if size and experiment and experiment not in short_forms():
-        raise AgreedError(
-            f"size={size} is known for the experiments in {CONFIGS / 'experiment'}; leave size "
-            f"out, or put {experiment} there"
-        )
-
-
 def announce(hydra: HydraConf, minutes: float) -> str:
     """Say how many jobs a sweep has, and how long they take at so many minutes each."""
     params = {key: f"{key}={values}" for key, values in hydra.sweeper.params.items()}
@@ -119,7 +114,10 @@ def run(main: Callable[[], Any]) -> NoReturn:
     os.environ["MPLBACKEND"] = "agg"  # a notebook's is not for programs
     sys.stdout, sys.stderr = QuietStream(sys.stdout), QuietStream(sys.stderr)  # type: ignore
     end_on_signals()
-    main()
+    try:
+        main()
+    except ValueError as error:  # Hydra's, of options that exclude each other
+        sys.exit(f"error: {error}")
     if len(FINISHED_JOBS) > 1 and os.environ.get("RANK", "0") == "0":
         from training.sweep_table import close_sweep  # of several jobs alone
 

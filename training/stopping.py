@@ -15,7 +15,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
@@ -57,9 +57,10 @@ class StopRequest:
                 signal.signal(signal_number, handler)
 
     def _handle(self, signal_number: int, frame: FrameType | None) -> None:
-        if not self.signal_number and os.environ.get("RANK", "0") == "0":
-            os.write(2, b"\nstopping after this step\n")  # a print may be under way
+        is_told = self.signal_number or os.environ.get("RANK", "0") != "0"
         self.signal_number = signal_number
+        if not is_told:
+            say("stopping after this step")
 
 
 def handle_signals(handler: Callable[[int, FrameType | None], None]) -> dict[int, Any]:
@@ -79,8 +80,14 @@ def end_on_signals() -> None:
 
 def _end(signal_number: int, frame: FrameType | None) -> None:
     name = signal.Signals(signal_number).name
-    os.write(2, f"\nstopped by {name}; the same command begins again\n".encode())
+    say(f"stopped by {name}; the same command begins again")
     raise SystemExit(128 + signal_number)
+
+
+def say(words: str) -> None:
+    """Write a line, though a print may be under way, and though nobody may read it any more."""
+    with suppress(OSError):
+        os.write(2, f"\n{words}\n".encode())
 
 
 def end_with_launcher() -> None:

@@ -185,10 +185,12 @@ class _Check:
                 size_S = self._largest(grad.float().abs(), by_slot=True)
                 scale, size_S[index] = float(size_S[index]) or 1.0, 0
                 size, reached = float(size_S.max()) / scale, self.names[int(size_S.argmax())]
-                message = (
-                    f"the gradient of {self.names[index]} reaches {reached}, {size:.2g} of that at "
-                    f"its own{MIXED}"
-                )
+                share = f"reaches {reached}, {size:.2g} of that at its own{MIXED}"
+                if math.isnan(size):
+                    share = (
+                        f"is NaN on {reached}: a row of a mask may be empty; let padding see itself"
+                    )
+                message = f"the gradient of {self.names[index]} {share}"
                 self._judge(size, self.gradient_tolerance, message)
 
     def compare_alone(self, alone: Callable[[Any], Tensor] | None) -> None:

@@ -56,7 +56,7 @@ class DatasetSource:
         """Return inputs and targets of an item."""
         fault = ""
         if hasattr(item, "columns"):  # a table of pandas or polars
-            item = {name: item[name] for name in item.columns}
+            item = {name: item[name] for name in getattr(item, "column_names", item.columns)}
         if isinstance(item, Mapping):
             if self.inputs is None and self.targets is None and len(item) > 1:
                 fault = f"a dict of {_names(item)}; name its keys: inputs=..., targets=..."

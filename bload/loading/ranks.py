@@ -2,13 +2,12 @@
 
 import os
 from collections.abc import Mapping
-from operator import index
 from typing import Any
 
 import torch.distributed as dist
 
 from bload.batch.step import has_group
-from bload.errors import InputError
+from bload.errors import InputError, check_whole
 
 WORLD_SIZE_VARIABLES = ("WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 """Variables with the number of processes that torchrun, srun, Open MPI and MPICH start."""
@@ -47,8 +46,9 @@ def resolve_rank(
         raise InputError(
             f"rank is {rank} and world_size is {world_size} without a process group; give both"
         )
-    rank, world_size = index(rank or 0), 1 if world_size is None else index(world_size)
-    if not 0 <= rank < world_size:
+    rank = check_whole("rank", rank or 0, 0)
+    world_size = check_whole("world_size", 1 if world_size is None else world_size, 1)
+    if rank >= world_size:
         raise InputError(f"rank {rank} of {world_size} ranks; ranks count from 0 to world_size - 1")
     return rank, world_size
 

@@ -262,6 +262,8 @@ class BlockSampler(Sampler[list[Block]]):
         if not is_position or any(type(n) is not int or n < 0 for n in numbers):
             raise InputError(NO_STATE)
         place, saved, definition = Place(*numbers), state["plan"], self.epochs.definition()
+        if not place.first_step and (place.first_block or place.chunk):
+            raise InputError(NO_STATE)
         if changes := differences(saved, definition):
             before, now = saved.get(PER_STEP), definition[PER_STEP]
             is_size = isinstance(before, int) and before > 0

@@ -33,11 +33,12 @@ def are_positions(state: Any, workers: int) -> bool:
     try:
         numbers, positions = [state["step"], state["turn"]], state["positions"]
         for position in positions:
-            waiting = [*position["waiting"], *chain(*(position["last"] or []))]
+            blocks = [] if position["last"] is None else position["last"]
+            waiting = [*position["waiting"], *chain(*blocks)]
             numbers += [position[key] for key in ("read", "passed", "skipped")]
             numbers += [*chain(*dict(waiting).items()), len(dict(waiting)) - len(waiting)]
         in_order = [position["worker"] for position in positions] == [*range(workers)]
-        are_counts = all(type(number) is int and number >= 0 for number in numbers)
+        are_counts = all(type(number) is int and 0 <= number < 2**63 for number in numbers)
         return are_counts and in_order and state["turn"] < workers
     except (KeyError, TypeError, ValueError):
         return False

@@ -115,6 +115,8 @@ def test_what_cannot_be_carried_is_refused():
         BlockLoader(Numbers(lengths), t_max=10, long="carry", balance="pairs")
     with pytest.raises(InputError, match="long=carry needs blocks of one size"):
         BlockLoader(Numbers(lengths), t_max=10, long="carry", block_sizes=[5, 10])
+    with pytest.raises(InputError, match="takes 9999 rows and the epoch has"):
+        BlockLoader(Numbers(lengths), t_max=10, long="carry", batch_slots=99_990)
     with pytest.raises(InputError, match="long is 'carry'"):
         make_plan(lengths, "ragged", 10, long="carry")
     with pytest.raises(ValueError, match="cannot go on"):

@@ -82,19 +82,6 @@ def test_cudnn_keeps_sequences_apart(batch):
     bload.check_boundaries(lambda part: packed(part, part.inputs_BT), batch)
 
 
-def test_forms_and_copies_wait_for_nothing(batch):
-    hosted = batch.to("cpu").pin_memory()
-    torch.cuda.set_sync_debug_mode("error")
-    try:
-        moved = hosted.to(GPU, non_blocking=True)
-        forms = [moved.cu_seqlens, moved.position_BT, moved.seq_idx_BT, moved.attention_mask()]
-        forms += [moved.block_mask().kv_indices, moved.varlen()["cu_seq_q"], moved.segment_BT]
-        forms += [moved.next_tokens(moved.segment_position_BT), moved.last(moved.inputs_BT)]
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
-    assert torch.equal(forms[0].cpu(), hosted.cu_seqlens)
-
-
 @pytest.mark.parametrize("backend", ["nccl", "cpu:gloo,cuda:nccl"])
 def test_a_group_of_nccl_has_losses_and_outputs(backend, tmp_path):
     source = bload.from_dataset([torch.randn(length, 8) for length in LENGTHS], LENGTHS)

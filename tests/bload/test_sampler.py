@@ -79,7 +79,7 @@ def test_wrong_settings_are_refused_at_once():
     for changes, words in [
         ({"batch_slots": 26.0}, "batch_slots is 26.0; give a whole number"),
         ({"last": "drop", "batch_slots": 1200}, "takes 100; lower batch_slots"),
-        ({"t_max": 10**7}, "t_max is 10000000; give a whole number from 1 to 262144"),
+        ({"t_max": 10**7}, "t_max is 10000000; give a whole number from 1 to 131072"),
         ({"lengths": [12, 0, 4], "names": names}, "sequence b has length 0"),
         ({"names": names[1:]}, "2 names for 3 lengths"),
         ({"t_max": 11, "names": names}, "sequence a has 12 frames .* t_max is 11"),

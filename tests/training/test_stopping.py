@@ -7,6 +7,7 @@ import sys
 import time
 from functools import cache
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -21,6 +22,7 @@ from tests.training.jobs import (
     only_run,
     overrides,
 )
+from training.stopping import StopRequest
 
 OFTEN = ("train.eval_every=1", "train.log_every=1", "train.workers=1", "train.epochs=3")
 USR1 = "SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1"
@@ -99,6 +101,13 @@ def test_a_signal_saves_and_the_same_command_ends_as_if_there_had_been_none(
     assert not (folder / "summary.json").exists()
     assert start(launcher, mark, command_line(*OFTEN)).wait(600) == 0
     assert_same_run(expected, folder)
+
+
+def test_a_signal_is_heard_where_nobody_reads_that_it_is(monkeypatch):
+    monkeypatch.setattr(os, "write", mock.Mock(side_effect=BrokenPipeError))
+    with (stop := StopRequest()).record_signals():
+        signal.raise_signal(signal.SIGTERM)
+    assert stop.signal_number == signal.SIGTERM
 
 
 @pytest.mark.slow

@@ -110,9 +110,13 @@ def draw_frame(
 
     lines = [(f"Best {len(pair_K)} triplets, with constraint", INK)]
     for pair, relation, score, hit in zip(pair_K, relation_K, score_K, hit_K, strict=True):
-        words = describe_triplet(relation, prediction.object_classes_P[pair])
+        name = RELATIONS[relation].replace("_", " ")
+        ends = ("person", OBJECTS[prediction.object_classes_P[pair]])
+        first, last = ends[::-1] if SPATIAL.start <= relation < SPATIAL.stop else ends
         mark, colour = ("✓", GREEN) if hit else ("✗", RED)
-        lines.append((f"{mark} {numbers[int(pair)]}  {words}  {score:.2f}", colour))
+        lines.append(
+            (f"{mark} {numbers[int(pair)]}  {first} - {name} - {last}  {score:.2f}", colour)
+        )
     axes[2].axis("off")
     for row, (text, colour) in enumerate(lines[:LINES]):
         place = (0.02, 1 - (row + 0.5) / LINES)
@@ -151,10 +155,3 @@ def pair_boxes(prediction: FramePrediction, numbers: dict[int, int], hits: set[i
         boxes.append((label, GREEN if pair in hits else RED, prediction.object_boxes_P4[pair]))
     people = [("person", PERSON, prediction.person_boxes_P4[pair]) for pair in [*numbers][:1]]
     return people + boxes
-
-
-def describe_triplet(relation: int, object_class: int) -> str:
-    """Name the triplet of a person and an object, from subject to object."""
-    name, ends = RELATIONS[relation].replace("_", " "), ("person", OBJECTS[object_class])
-    first, last = ends[::-1] if SPATIAL.start <= relation < SPATIAL.stop else ends
-    return f"{first} - {name} - {last}"
