@@ -19,13 +19,14 @@ from typing import Any
 import hydra
 
 from bload import InputError
+from datasets.action_genome import VideoSource
 from datasets.files import write_whole
 from datasets.scoring.tables import format_comparison, format_recall, write_relations
 from training import jobs
 from training.build import choose_kernels
 from training.checkpoint import find_checkpoints, load_model
 from training.config import CONFIGS, EvalJob
-from training.data import Split, find_split
+from training.data import find_videos
 from training.evaluation import check_outputs, evaluate_checkpoint
 from training.printing import best_rows
 from training.ranks import Ranks, join_ranks
@@ -45,17 +46,17 @@ def evaluate_all(cfg: EvalJob, ranks: Ranks) -> None:
     with ranks.agree_on_errors():
         paths = find_checkpoints(cfg.checkpoint)
         check_outputs(cfg, len(paths))
-    splits: dict[str, Split] = {}
+    opened: dict[str, VideoSource] = {}
     results: dict[str, dict[str, Any]] = {}
     relations: list[dict[str, Any]] = []
     for name, path in paths.items():
         try:
             with ranks.agree_on_errors():
                 model, checkpoint = load_model(path, ranks.device)
-                split = find_split(cfg, checkpoint["config"]["dataset"], splits)
-            album = Album(split.source, cfg.pictures)
+                source = find_videos(cfg, checkpoint["config"]["dataset"], opened)
+            album = Album(source, cfg.pictures)
             figures, rows = evaluate_checkpoint(
-                cfg, path, model, checkpoint, split, ranks, album.keep
+                cfg, path, model, checkpoint, source, ranks, album.keep
             )
         except InputError as error:
             is_agreed = ranks.world_size == 1 or isinstance(error, AgreedError)
@@ -65,13 +66,13 @@ def evaluate_all(cfg: EvalJob, ranks: Ranks) -> None:
             continue
         results[name] = figures
         relations += rows
-        folder = path.parent / f"pictures_{path.stem}_{split.source.split}"
+        folder = path.parent / f"pictures_{path.stem}_{source.split}"
         try:
             album.save(folder)
         except OSError as error:
             print(f"warning: no pictures in {folder}: {error}")
         ranks.print(
-            f"{path} on {split.source.root}, {split.source.split}: {figures['frames']:,.0f} "
+            f"{path} on {source.root}, {source.split}: {figures['frames']:,.0f} "
             f"frames, {figures['frames_per_second']:,.0f} frames/s"
         )
     if ranks.is_first:

@@ -5,7 +5,7 @@ V videos, T frames, h x w pixels of a stored frame, H x W of the canvas.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -15,6 +15,9 @@ from datasets.annotations.read import read_annotations
 from datasets.annotations.targets import FrameTargets, Video
 from datasets.frames.cache import FrameCache
 from datasets.frames.files import FrameFiles
+
+if TYPE_CHECKING:
+    from datasets.synthetic.yardsticks import Yardsticks
 
 
 class VideoSource:
@@ -34,10 +37,12 @@ class VideoSource:
 
     Raises `InputError` if frames are missing, or differ in size within a video.
 
-    Attributes: `annotated`, the videos with their targets; `videos`, their names; `lengths`, int64
+    Attributes: `videos`, with their targets; `names`, those of the videos; `lengths`, int64
     ``(V,)``, frames per video; `store`, their stored frames; `canvas_hw`, the size of the frames as
-    read.
+    read; `yardsticks`, of what can be scored, if a builder sets them.
     """
+
+    yardsticks: "Yardsticks | None" = None
 
     def __init__(
         self,
@@ -50,34 +55,34 @@ class VideoSource:
         progress: bool = False,
     ) -> None:
         self.root, self.split, self.image_size_hw = Path(root), split, image_size_hw
-        self.annotated = tuple(videos)
+        self.videos = tuple(videos)
         for video in videos:
             video.check()
-        self.videos = tuple(video.name for video in videos)
+        self.names = tuple(video.name for video in videos)
         self.lengths = np.array([len(video.frames) for video in videos], np.int64)
         self.files = FrameFiles(root)
         self.files.check_all_exist(frame.name for video in videos for frame in video.frames)
         self.store: FrameFiles | FrameCache = self.files
         sizes = {video.size_hw for video in videos}
         if cache is not None:
-            self.store = FrameCache(cache, self.files, self.annotated, image_size_hw, progress)
+            self.store = FrameCache(cache, self.files, self.videos, image_size_hw, progress)
         heights, widths = zip(*map(self.store.stored_size, sizes), strict=True)
         self.canvas_hw = (max(heights), max(widths))
 
     def __len__(self) -> int:
-        return len(self.videos)
+        return len(self.names)
 
     def check_labelled(self) -> None:
         """Raise `InputError` if a frame has no relation, so that recall cannot count it."""
-        for video in self.annotated:
+        for video in self.videos:
             for frame in video.frames:
                 frame.check_labelled()
 
     def targets(self, sequence: int, first: int, length: int) -> tuple[FrameTargets, ...]:
         """Return targets of `length` frames of video `sequence`, from `first` on; read no image."""
-        frames = self.annotated[sequence].frames
+        frames = self.videos[sequence].frames
         if first < 0 or length < 1 or first + length > len(frames):
-            raise IndexError(f"video {self.videos[sequence]!r} has {len(frames)} frames")
+            raise IndexError(f"video {self.names[sequence]!r} has {len(frames)} frames")
         return frames[first : first + length]
 
     def read(

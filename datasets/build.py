@@ -5,6 +5,7 @@ progress) -> `VideoSource`, and an entry in `DATASETS`. Modules that need torch 
 functions, so that configs can be checked without it.
 """
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from bload.errors import InputError, check_choice
 from datasets.annotations.read import KNOBS_FILE
 from datasets.config import DatasetConfig, SyntheticConfig
+from datasets.files import reading
 
 if TYPE_CHECKING:
     from datasets.action_genome import ActionGenome, VideoSource
@@ -53,19 +55,47 @@ def build_source(cfg: DatasetConfig, split: str, progress: bool = False) -> "Vid
     return build(cfg, split, progress)
 
 
-def saved_config(saved: dict[str, Any], cache: str | None = None) -> DatasetConfig:
+def open_to_score(cfg: DatasetConfig, split: str) -> "VideoSource":
+    """Open videos to evaluate on, with yardsticks if they are synthetic.
+
+    Raises:
+        InputError: a frame has no relation, so that it cannot be scored; or as `build_source`.
+    """
+    source = build_source(cfg, split, progress=True)
+    source.check_labelled()
+    if isinstance(cfg, SyntheticConfig):
+        from datasets.synthetic.yardsticks import make_yardsticks
+
+        source.yardsticks = make_yardsticks(source, cfg)
+    return source
+
+
+def saved_config(
+    saved: dict[str, Any], other_root: str | None = None, cache: str | None = None
+) -> DatasetConfig:
     """Return the config of the data that a checkpoint's model was trained on, not augmented.
 
     Args:
         saved: the group ``dataset`` of the checkpoint's config.
+        other_root: root of data to take instead, in Action Genome's files also synthetic for real.
 
     Raises:
         InputError: the data are missing, and none are made in their place; or the config is of
             another version.
     """
     check_choice("dataset.name", saved["name"], DATASETS)
-    schema, _ = DATASETS[saved["name"]]
+    schema, build = DATASETS[saved["name"]]
+    saved = {**saved, "root": other_root or saved["root"]}
     root = Path(saved["root"])
+    if other_root and build in (action_genome, synthetic):
+        values = {key: saved[key] for key in ("root", "frame_size", "small_boxes", "validation")}
+        values["cache"] = cache
+        if not (file := root / KNOBS_FILE).exists():
+            return DatasetConfig("action_genome", **values)
+        with reading(file, "put it back, or give another root"):
+            knobs = json.loads(file.read_text())
+            del knobs["version"]
+            return SyntheticConfig("synthetic", **values, **knobs)
     if not (root / KNOBS_FILE if issubclass(schema, SyntheticConfig) else root).exists():
         raise InputError(
             f"the data of the checkpoint are not in {root.absolute()}, and none are made for it; "

@@ -61,7 +61,7 @@ class Letterbox:
                 picture_TCHW, targets[video_frames], share = self.augmentation(
                     picture_TCHW,
                     targets[video_frames],
-                    self.source.annotated[video].union_box(),
+                    self.source.videos[video].union_box(),
                     video,
                     epoch,
                 )

@@ -61,7 +61,7 @@ class ChangedConfig(SyntheticConfig):
 def open_thinned(cfg: ChangedConfig, split: str, progress: bool) -> VideoSource:
     """Leave frames of every video out, the same in all epochs; one of each video stays."""
     rng, videos = np.random.default_rng([cfg.seed, SPLITS.index(split)]), []
-    for video in synthetic(cfg, split, progress).annotated:
+    for video in synthetic(cfg, split, progress).videos:
         chances = rng.random(len(video.frames))
         kept = np.flatnonzero((chances >= cfg.left_out) | (chances == chances.max()))
         videos.append(Video(video.name, with_gaps([video.frames[i] for i in kept])))
@@ -71,8 +71,8 @@ def open_thinned(cfg: ChangedConfig, split: str, progress: bool) -> VideoSource:
 
 def open_extreme(cfg: ChangedConfig, split: str, progress: bool) -> VideoSource:
     """Join all videos, and cut them into even quantiles of a log-uniform law from 1 to 1,000."""
-    annotated = synthetic(cfg, split, progress).annotated
-    frames = [frame for video in annotated for frame in video.frames]
+    whole = synthetic(cfg, split, progress).videos
+    frames = [frame for video in whole for frame in video.frames]
     lengths = np.geomspace(1, 1000, len(frames) // 150).astype(int)  # 145 on average
     ends = np.cumsum(np.random.default_rng(cfg.seed).permutation(lengths))
     parts = np.split(np.array(frames[: ends[-1]]), ends[:-1])

@@ -16,7 +16,6 @@ from torch.nn.attention import varlen
 from torch.nn.functional import scaled_dot_product_attention
 
 import bload
-from experiments.models import flash_attn_varlen_func
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -48,6 +47,11 @@ def varlen_attn(query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, *, window_s
     assert window_size == (-1, 0)
     assert max(cu_seq_q.diff()) == max_q == max_k
     return causal_attention_alone(query, cu_seq_k)
+
+
+def flash_attn_varlen_func(q, k, v, cu_seqlens_q, *, causal, **_):
+    assert causal
+    return causal_attention_alone(q, cu_seqlens_q)
 
 
 class Mamba2(nn.Module):

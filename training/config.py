@@ -23,10 +23,9 @@ from bload.errors import InputError
 from bload.packing.cost import Cost
 from bload.packing.packers import find_packer
 from bload.schedule.balance import BALANCES
-from datasets.config import DatasetConfig
+from datasets.config import SPLITS, DatasetConfig
 from datasets.config_fields import Checked, choice, key, number
 from datasets.scoring.iou import CONVENTIONS
-from datasets.synthetic.world import SPLITS
 from models.config import LossConfig, ModelConfig
 
 STARTS = ("table", "ignored", "wrong")
@@ -34,8 +33,8 @@ TIMEOUT = 600.0
 """Default number of seconds that a rank waits for the others, or for data."""
 MAX_COUNT = 10**9
 """Upper bound of counts that have no natural one."""
-CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
-"""Microseconds of CPU time in a period, and the period, in a container."""
+CGROUP = Path("/sys/fs/cgroup")
+"""Folder of a container's limits (Linux), such as ``cpu.max``: microseconds in a period, period."""
 CONFIGS = Path(__file__).parents[1] / "configs"
 
 
@@ -116,7 +115,7 @@ class ProcessConfig(Checked):
             on_linux = hasattr(os, "sched_getaffinity")  # as set by Slurm or a container
             cores = len(os.sched_getaffinity(0)) if on_linux else os.cpu_count() or 1
             with suppress(OSError, ValueError):  # no such file, or "max"
-                quota, period = map(int, CPU_QUOTA.read_text().split())
+                quota, period = map(int, (CGROUP / "cpu.max").read_text().split())
                 cores = min(cores, quota // period)
             self.workers = min(8, max(1, cores // int(os.environ.get("LOCAL_WORLD_SIZE", 1))))
 

@@ -20,12 +20,10 @@ from datasets.annotations.read import trained_pairs
 from datasets.letterbox import Letterbox
 from datasets.scoring.recall import RecallMeter
 from datasets.scoring.tables import relation_rows
-from datasets.synthetic.yardsticks import Yardsticks
 from models.predict import predict
 from training.ablations import Ablation
 from training.build import Inputs
 from training.config import EvalJob, ProcessConfig
-from training.data import Split
 from training.ranks import Ranks, autocast
 from training.stopping import detach_worker
 
@@ -51,7 +49,7 @@ def evaluate_checkpoint(
     path: Path,
     model: nn.Module,
     checkpoint: dict[str, Any],
-    split: Split,
+    source: VideoSource,
     ranks: Ranks,
     record: "Record",
 ) -> tuple[dict[str, float], list[dict[str, Any]]]:
@@ -60,7 +58,7 @@ def evaluate_checkpoint(
     Args:
         record: as those of `evaluate`.
     """
-    config, source, meter = checkpoint["config"], split.source, RecallMeter(cfg.iou)
+    config, meter = checkpoint["config"], RecallMeter(cfg.iou)
     starts, small_boxes = cfg.starts or config["train"]["starts"], config["dataset"]["small_boxes"]
     metadata = {"checkpoint": str(path), "split": source.split, "root": str(source.root)}
     metadata |= {"small_boxes": small_boxes, "validation": config["dataset"]["validation"]}
@@ -70,13 +68,16 @@ def evaluate_checkpoint(
             source,
             ranks,
             meter=meter,
-            yardsticks=split.yardsticks,
             batch_slots=cfg.batch_slots,
             process=cfg,
             ablation=Ablation(starts, seed=config["train"]["seed"]),
             records=[record, *records],
         )
-    figures |= meter.unseen_summary(trained_pairs(source.root, small_boxes))
+    trained = small_boxes, config["dataset"]["validation"]
+    pairs_KR = trained_pairs(Path(config["dataset"]["root"]), *trained)
+    if pairs_KR is None:  # the data are elsewhere now
+        pairs_KR = trained_pairs(source.root, *trained)
+    figures |= meter.unseen_summary(pairs_KR)
     rows = relation_rows(meter, str(path)) if cfg.relations else []
     return {"epoch": checkpoint["epoch"], **figures}, rows
 
@@ -106,7 +107,6 @@ def evaluate(
     ranks: Ranks,
     *,
     meter: RecallMeter | None = None,
-    yardsticks: Yardsticks | None = None,
     batch_slots: int,
     process: ProcessConfig = ProcessConfig(workers=0),  # noqa: B008
     ablation: Ablation = Ablation(),  # noqa: B008
@@ -114,9 +114,10 @@ def evaluate(
 ) -> dict[str, float]:
     """Return the recall of `model` on all frames of `source`, in 0..1, equal on every rank.
 
+    That of its yardsticks stands beside it.
+
     Args:
         meter: an empty one, which then holds the counts of all ranks.
-        yardsticks: give the recall of observers beside it.
         ablation: applied to every batch.
         records: called with this rank's targets and predictions, batch by batch.
     """
@@ -153,6 +154,6 @@ def evaluate(
             raise ranks.make_stopped("the beginning of this evaluation")
     model.train(was_training)
     meter.merge(ranks.gather(own_meter.state()))
-    figures = meter.summary() | (yardsticks.recall(meter) if yardsticks else {})
+    figures = meter.summary() | (source.yardsticks.recall(meter) if source.yardsticks else {})
     seconds = time.perf_counter() - started_at
     return figures | {"seconds": seconds, "frames_per_second": figures["frames"] / seconds}

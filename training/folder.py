@@ -21,7 +21,7 @@ import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import MISSING, asdict, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -136,7 +136,8 @@ class RunFolder:
             values = asdict(getattr(cfg, group.name))
             for key in fields(getattr(cfg, group.name)):
                 name, now = f"{group.name}.{key.name}", values[key.name]
-                was = saved.get(group.name, {}).get(key.name, key.default)
+                default = now if key.default is MISSING else key.default
+                was = saved.get(group.name, {}).get(key.name, default)
                 decides = all(part.metadata.get("defining", True) for part in (group, key))
                 if decides and was != now and name not in ("dataset.root", "train.batch_slots"):
                     changed.append(f"{name} was {was} and is {now}")

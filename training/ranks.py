@@ -17,6 +17,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from bload.errors import InputError
+from training.config import CGROUP
 from training.stopping import AgreedError, Stopped, StopRequest, end_with_launcher
 
 
@@ -167,15 +168,18 @@ def reset_peak_memory(device: torch.device) -> int:
 
 
 def free_memory(device: torch.device) -> int:
-    """Return the bytes available: free on the GPU, or this rank's share of the machine's.
+    """Return the bytes available: free on the GPU, or this rank's share of the host's.
 
-    A container's own limit is ignored.
+    The host is the machine or, by the files of Linux's cgroup v2, a container.
     """
     if device.type == "cuda":
         torch.cuda.empty_cache()  # the allocator's cache counts as free
         return torch.cuda.mem_get_info(device)[0]
-    ranks_here = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
-    return _read_kib("/proc/meminfo", "MemAvailable") * 2**10 // ranks_here
+    free = _read_kib("/proc/meminfo", "MemAvailable") * 2**10
+    with suppress(OSError, ValueError):  # no such file, or "max"
+        limit, used = (int((CGROUP / f"memory.{name}").read_text()) for name in ("max", "current"))
+        free = min(free, limit - used)
+    return free // int(os.environ.get("LOCAL_WORLD_SIZE", 1))
 
 
 def peak_memory_mib(device: torch.device) -> float:

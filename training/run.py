@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from bload import Batch, BlockLoader
+from datasets.action_genome import VideoSource
 from datasets.scoring.recall import RecallMeter
 from datasets.scoring.tables import relation_rows, write_relations
 from models.config import NAMED_WEIGHTS
 from training.build import Training, open_training
 from training.checkpoint import Progress, open_checkpoint, restore, save_checkpoint
 from training.config import RESUMING, TrainJob, naming_keys
-from training.data import Data, Split, open_data
+from training.data import Data, open_data
 from training.evaluation import evaluate
 from training.figures import Meter, epoch_figures, run_summary, sum_losses
 from training.folder import RunFolder, checkpoint_file, read_json, run_name
@@ -152,15 +153,14 @@ class Run:
         self.save()
         self.meter.lap()  # drops the time of the evaluation
 
-    def evaluate(self, split: Split, **options: Any) -> dict[str, float]:
+    def evaluate(self, source: VideoSource, **options: Any) -> dict[str, float]:
         """Evaluate the current weights, or their average; `options` as in `evaluate`."""
         train, average = self.training.cfg, self.training.average
         with self.training.mean_over_ranks():
             return evaluate(
                 average.module if average else self.training.model,
-                split.source,
+                source,
                 self.ranks,
-                yardsticks=split.yardsticks,
                 batch_slots=2 * train.batch_slots,  # no activations are kept
                 process=train,
                 ablation=replace(self.training.ablation, padding="masked"),
@@ -181,10 +181,10 @@ class Run:
         """Evaluate, write and print the summary, and draw the run's page."""
         from training.report import page  # with matplotlib and pandas
 
-        source = self.data.final.source
+        source = self.data.final
         self.ranks.print(f"evaluating {len(source.lengths):,} videos of split {source.split}")
         album, meter = Album(source, 1), RecallMeter()
-        recall = self.evaluate(self.data.final, meter=meter, records=[album.keep])
+        recall = self.evaluate(source, meter=meter, records=[album.keep])
         summary = run_summary(self.cfg, self.folder.path, self.training, self.loader, self.progress)
         summary |= {"split": source.split}
         summary |= {key if "/" in key else f"eval_{key}": value for key, value in recall.items()}

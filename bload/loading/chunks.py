@@ -93,9 +93,9 @@ class Chunks(Epochs):
         return permuted(np.arange(first, min(first + self.chunk, sequences)), sequences, keys)
 
     def _plan_chunk(self, number: np.ndarray, epoch: int, chunk: int) -> Plan:
-        place = self.packer, self.t_max, self.seed, epoch
+        given = self.packer, self.t_max, self.seed, epoch
         options = {"multiple_of": self.multiple_of, "chunk": chunk, **self.options}
-        return make_plan(self.lengths[number], *place, **options)
+        return make_plan(self.lengths[number], *given, **options)
 
     def pack(self, epoch: int, chunk: int) -> tuple[np.ndarray, Plan]:
         """Return the sequences of a chunk and its plan."""

@@ -110,8 +110,8 @@ class Epochs:
         if type(block_sizes) is not int or block_sizes != 1:
             if isinstance(block_sizes, int | np.integer) and block_sizes > 0:
                 plan = self.make_plan(0)
-                place = plan.sequence_lengths, self.t_max, int(block_sizes), self.batch_slots, cost
-                sizes = choose_sizes(*place, fills=plan.segments > plan.blocks)
+                given = plan.sequence_lengths, self.t_max, int(block_sizes), self.batch_slots, cost
+                sizes = choose_sizes(*given, fills=plan.segments > plan.blocks)
                 rounded = round_up(np.array(sizes), self.multiple_of)
                 sizes = tuple(sorted({*rounded.tolist()}))
             else:

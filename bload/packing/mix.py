@@ -11,11 +11,11 @@ a block. Every sequence is seen, but long context is lost. Cost: a few vector op
 import numpy as np
 
 from bload.packing.plan import Plan
-from bload.packing.sampling import Place, clip_offsets
+from bload.packing.sampling import ClipPlace, clip_offsets
 
 
 def pack(
-    lengths: np.ndarray, t_max: int, rng: np.random.Generator, *, place: Place = "random"
+    lengths: np.ndarray, t_max: int, rng: np.random.Generator, *, place: ClipPlace = "random"
 ) -> Plan:
     """Keep one clip of at most `t_max` frames per sequence, in random order.
 

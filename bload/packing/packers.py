@@ -37,6 +37,8 @@ class Packer:
     pack: Callable[..., Plan]
     cuts_clips: bool = False
     """A block is a single clip, so that ``t_max`` is by default the mean length."""
+    keeps_short: bool = False
+    """Sequences shorter than a clip are kept, beside clips of longer ones."""
     one_each: bool = False
     """A block holds one sequence."""
     makes_batches: bool = False
@@ -59,7 +61,7 @@ OTHER_NAMES = {
 PACKERS: dict[str, Packer | Callable[..., Plan]] = {
     "naive": Packer(naive.pack, one_each=True),
     "sampling": Packer(sampling.pack, cuts_clips=True),
-    "mix": Packer(mix.pack, cuts_clips=True),
+    "mix": Packer(mix.pack, cuts_clips=True, keeps_short=True),
     "single": Packer(single.pack, makes_batches=True),
     "bucket": Packer(bucket.pack, makes_batches=True),
     "ragged": Packer(ragged.pack, makes_batches=True),
@@ -155,18 +157,18 @@ def make_plan(
             options["batch_slots"] //= unit
     units = -(-lengths // unit)
     if pack.cuts_clips:  # clips are of whole units
-        is_cut = lengths > t_max if packer == "mix" else slice(None)
+        is_cut = lengths > t_max if pack.keeps_short else slice(None)
         units[is_cut] = lengths[is_cut] // unit
-    place = units, t_max // unit
+    packed = units, t_max // unit
     if long == "carry":
         options.pop("long", None)
-        plan = pack_carry(pack.pack, *place, rng, one_each=pack.one_each, **options)
+        plan = pack_carry(pack.pack, *packed, rng, one_each=pack.one_each, **options)
     elif not sizes:
-        plan = pack.pack(*place, rng, **options)
+        plan = pack.pack(*packed, rng, **options)
     else:
         sizes = tuple(size // unit for size in sizes)
         alone = pack.one_each or pack.cuts_clips
-        plan = pack_block_sizes(pack.pack, place[0], sizes, rng, alone=alone, **options)
+        plan = pack_block_sizes(pack.pack, units, sizes, rng, alone=alone, **options)
     if not isinstance(plan, Plan):
         raise InputError(f"the packer {packer} returned a {type(plan).__name__}; return a Plan")
     return plan if unit == 1 else _in_slots(plan, lengths, unit)

@@ -20,7 +20,7 @@ from bload.errors import InputError, check_choice
 from bload.packing.pieces import index_within
 from bload.packing.plan import Plan
 
-Place = Literal["random", "fixed", "first"]
+ClipPlace = Literal["random", "fixed", "first"]
 
 
 def pack(
@@ -28,7 +28,7 @@ def pack(
     t_max: int,
     rng: np.random.Generator,
     *,
-    place: Place = "random",
+    place: ClipPlace = "random",
     clips: Literal["one", "all"] = "one",
 ) -> Plan:
     """Cut clips of `t_max` frames, in random order.
@@ -57,7 +57,7 @@ def pack(
 
 
 def clip_offsets(
-    lengths: np.ndarray, kept: np.ndarray, place: Place, rng: np.random.Generator
+    lengths: np.ndarray, kept: np.ndarray, place: ClipPlace, rng: np.random.Generator
 ) -> np.ndarray:
     """Return the first of the `kept` frames of each sequence, ``(sequences,)``."""
     check_choice("place", place, ("random", "fixed", "first"))

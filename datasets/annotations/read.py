@@ -71,25 +71,31 @@ def read_annotations(
             f"{folder} leaves no video for split {split!r}: frames after each rule are {counts}; "
             f"check that {PERSONS_FILE} belongs to the object file"
         )
-    if not divided:
-        return annotations
-    videos = annotations.videos
+    return replace(annotations, videos=divide(annotations.videos, split, validation * divided))
+
+
+def divide(videos: tuple[Video, ...], split: str, validation: float) -> tuple[Video, ...]:
+    """Return a split of training videos, of which a share is to validate on."""
+    if not validation:
+        return videos
     drawn = np.random.default_rng(0).permutation(len(videos))
     count = max(1, round(validation * len(videos)))
     members = drawn[:count] if split == "validation" else drawn[count:]
-    return replace(annotations, videos=tuple(videos[index] for index in sorted(members)))
+    return tuple(videos[index] for index in sorted(members))
 
 
 @cache
-def trained_pairs(root: Path, small_boxes: str) -> np.ndarray | None:
-    """Return which relations each object class has in the training split, bool ``(37, 26)``.
+def trained_pairs(root: Path, small_boxes: str, validation: float = 0.0) -> np.ndarray | None:
+    """Return which relations each object class has in the videos to train on, bool ``(37, 26)``.
 
-    None for a root without training videos, or without Action Genome's files.
+    None for a root without training videos, or without Action Genome's files; the arguments are
+    those of `read_annotations`.
     """
     if not (root / "annotations" / object_file(small_boxes)).exists():
         return None
-    files = read_files(root, small_boxes)
+    files, share = read_files(root, small_boxes), validation * (not (root / KNOBS_FILE).exists())
     videos = filter_annotations(*files, "train", small_boxes=small_boxes).videos
+    videos = divide(videos, "train", share)
     pairs_KR = np.zeros((len(OBJECTS), len(RELATIONS)), bool)
     for frame in (frame for video in videos for frame in video.frames):
         row_G, relation_G = frame.relations_G2.T

@@ -69,7 +69,7 @@ def main(arguments: list[str] | None = None) -> None:
     videos = read_annotations(root, split, **choices).videos
     targets = [frame for video in videos for frame in video.frames]
     meter = score(args.file, targets, args.iou)
-    figures = meter.summary() | meter.unseen_summary(trained_pairs(Path(root), small_boxes))
+    figures = meter.summary() | meter.unseen_summary(trained_pairs(Path(root), **choices))
     model = metadata.get("checkpoint", args.file)
     print(f"{args.file}: {model}\n{root}, {split}: {figures['frames']:,.0f} frames")
     print(f"small boxes: {small_boxes}, IoU {args.iou}\n\n{format_recall(figures)}")

@@ -17,7 +17,7 @@ def test_a_synthetic_root_reads_back_as_its_scripts_say(small_root, small_world)
     for split in SPLITS:
         source = ActionGenome(small_root, split, (64, 64))
         scripts = write_scripts(small_world, split)
-        assert source.videos == tuple(script.name for script in scripts)
+        assert source.names == tuple(script.name for script in scripts)
         assert source.lengths.tolist() == [script.frames for script in scripts]
         assert source.lengths.dtype == np.int64
         for video, script in enumerate(scripts):
@@ -35,7 +35,7 @@ def test_a_synthetic_root_reads_back_as_its_scripts_say(small_root, small_world)
 def test_a_share_of_the_training_videos_is_set_apart_and_always_the_same(small_root, tmp_path):
     root = shutil.copytree(small_root, tmp_path / "real", ignore=lambda *_: [KNOBS_FILE])
     whole, train, apart, again = (
-        ActionGenome(root, split, (64, 64), validation=share).videos
+        ActionGenome(root, split, (64, 64), validation=share).names
         for split, share in (("train", 0), ("train", 0.25), *2 * [("validation", 0.25)])
     )
     assert (len(train), len(apart)) == (6, 2)
@@ -48,7 +48,7 @@ def test_a_video_that_cannot_be_is_refused(small_root, tmp_path):
     edit(root, lambda value: value["A.mp4/000007.png"].update(bbox_size=(24, 40)), PERSONS_FILE)
     with pytest.raises(InputError, match=r"A.mp4/000007.png in 24 x 40 instead of 40 x 24"):
         ActionGenome(root, "train", (24, 40))
-    video = ActionGenome(small_root, "test", (64, 64)).annotated[0]
+    video = ActionGenome(small_root, "test", (64, 64)).videos[0]
     frame, objects = video.frames[1], len(video.frames[1].object_classes_M)
     for changes, words in (
         ({"object_classes_M": frame.object_classes_M * 0}, r"an object class outside 1\.\.36"),

@@ -74,7 +74,7 @@ def test_horizon_starts_from_what_frames_trains():
 
 
 def test_reading_processes_are_a_share_of_the_cores_up_to_eight(monkeypatch, tmp_path):
-    monkeypatch.setattr("training.config.CPU_QUOTA", tmp_path / "cpu.max")
+    monkeypatch.setattr("training.config.CGROUP", tmp_path)
     for cores, ranks, workers in ((2, 1, 2), (64, 8, 8), (64, 2, 8), (12, 4, 3), (2, 4, 1)):
         monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: range(cores))
         monkeypatch.setenv("LOCAL_WORLD_SIZE", str(ranks))

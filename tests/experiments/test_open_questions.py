@@ -19,12 +19,12 @@ def test_frames_are_left_out_at_random_and_gaps_grow(data_root):
     whole, thin, again, bare = (
         build_source(config(data_root, left_out=share), "train") for share in (0, 0.5, 0.5, 0.95)
     )
-    assert thin.videos == whole.videos == bare.videos
-    names = [[frame.name for frame in video.frames] for video in thin.annotated]
-    assert names == [[frame.name for frame in video.frames] for video in again.annotated]
+    assert thin.names == whole.names == bare.names
+    names = [[frame.name for frame in video.frames] for video in thin.videos]
+    assert names == [[frame.name for frame in video.frames] for video in again.videos]
     assert bare.lengths.sum() < thin.lengths.sum()
     assert abs(thin.lengths.sum() / whole.lengths.sum() - 0.5) < 0.2
-    for video in thin.annotated:
+    for video in thin.videos:
         numbers = [frame_number(frame.name) for frame in video.frames]
         assert [frame.gap for frame in video.frames] == [0, *np.diff(numbers)]
 

@@ -16,7 +16,7 @@ from tests.training.jobs import REPOSITORY, checkpoint, evaluate
 from training import data
 from training.checkpoint import find_checkpoints
 from training.config import EvalJob
-from training.data import find_split
+from training.data import find_videos
 
 
 def test_a_folder_stands_for_its_runs_and_a_run_for_its_last_checkpoint(tmp_path):
@@ -45,11 +45,11 @@ def test_no_data_are_made_where_a_checkpoint_says(type_eval, finished, data_root
 
 def test_another_root_is_read_for_what_it_is(finished, data_root, tmp_path):
     saved = checkpoint(finished)["config"]["dataset"]
-    split = find_split(EvalJob("x", root=str(data_root)), saved, {})
-    assert (split.source.split, split.yardsticks is None) == ("final", False)
+    source = find_videos(EvalJob("x", root=str(data_root)), saved, {})
+    assert (source.split, source.yardsticks is None) == ("final", False)
     real = shutil.copytree(data_root, tmp_path / "real", ignore=lambda *_: [KNOBS_FILE])
-    split = find_split(EvalJob("x", root=str(real)), saved, {})
-    assert (split.source.split, split.yardsticks) == ("test", None)
+    source = find_videos(EvalJob("x", root=str(real)), saved, {})
+    assert (source.split, source.yardsticks) == ("test", None)
 
 
 def test_the_page_predicts_the_frames_of_a_folder(finished, data_root, capsys):
@@ -84,8 +84,8 @@ def test_a_folder_of_runs_gives_a_line_each_and_reads_equal_data_once(
         (tmp_path / name).mkdir()
         shutil.copy(finished / "last.pt", tmp_path / name / "last.pt")
     built = []
-    open_split = data.open_split
-    monkeypatch.setattr(data, "open_split", lambda *a: built.append(a) or open_split(*a))
+    whole = data.open_to_score
+    monkeypatch.setattr(data, "open_to_score", lambda *a: built.append(a) or whole(*a))
     out, relations = tmp_path / "out.json", tmp_path / "relations.csv"
     status, printed = type_eval(f"checkpoint={tmp_path}", f"out={out}", f"relations={relations}")
     assert status is None

@@ -192,7 +192,7 @@ class Lingering:
 
     def __init__(self, source):
         self.source = source
-        self.videos, self.store = source.videos, source.store
+        self.names, self.store = source.names, source.store
         self.canvas_hw, self.image_size_hw = source.canvas_hw, source.image_size_hw
         self.lengths = np.full_like(source.lengths, source.lengths.max())
 

@@ -26,4 +26,4 @@ def test_an_album_draws_the_videos_it_saw(data_root, tmp_path):
     targets = source.targets(3, 0, int(source.lengths[3]))
     album.keep(targets, [perfect(target) for target in targets])
     album.save(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == [f"{source.videos[3]}.png"]
+    assert [path.name for path in tmp_path.iterdir()] == [f"{source.names[3]}.png"]

@@ -48,7 +48,7 @@ class Album:
         for video in spread(len(source), count):
             targets = source.targets(video, 0, int(source.lengths[video]))
             stills = [targets[index] for index in spread(len(targets), STILLS)]
-            self.video_targets[source.videos[video]] = stills
+            self.video_targets[source.names[video]] = stills
         self.names = {target.name for targets in self.video_targets.values() for target in targets}
         self.frame_predictions: dict[str, FramePrediction] = {}
 

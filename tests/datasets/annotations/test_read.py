@@ -100,6 +100,9 @@ def test_training_has_the_pairs_of_its_split_under_its_rule_and_none_without_its
         assert {OBJECTS[number] for number in pairs_KR.any(1).nonzero()[0]} == classes
         relations = {RELATIONS[number] for number in pairs_KR.any(0).nonzero()[0]}
         assert relations == {"looking_at", "behind", "beneath", "sitting_on"}
+    (video,) = read_annotations(tmp_path, "validation", validation=0.4).videos
+    held_out = video.frames[0].object_classes_M[0]
+    assert not trained_pairs(tmp_path, "keep", 0.4)[held_out].any()
     write_root(tmp_path, tested, persons(tested))
     trained_pairs.cache_clear()
     assert trained_pairs(tmp_path, "keep") is None

@@ -27,7 +27,7 @@ class Made:
         videos = {video: ((width, height), boxes) for video, (height, width) in SIZES.items()}
         self.root, self.folder = write_box_root(scratch / "root", videos), scratch / "cache"
         source = ActionGenome(self.root, "train", (12, 12))
-        self.files, self.videos = source.files, source.annotated
+        self.files, self.videos = source.files, source.videos
 
     def open(self, size_hw=(12, 12)):
         return FrameCache(self.folder, self.files, self.videos, size_hw)
