@@ -3,11 +3,12 @@
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from models.cost import NetworkCost
 from tests.training.jobs import one_rank
 from training import build
-from training.ranks import Ranks
+from training.ranks import Ranks, free_memory
 
 MIB = 2**20
 
@@ -45,3 +46,11 @@ def test_auto_recomputes_what_does_not_fit_and_says_why(job, capsys):
 def test_all_ranks_recompute_what_the_one_with_the_least_room_must(job, monkeypatch):
     monkeypatch.setattr(Ranks, "gather", lambda _, value: [0.5, value])
     assert (decide(job, 100), decide(job, 400)) == (0.5, 0.8)
+
+
+def test_memory_is_what_a_container_may_still_take(monkeypatch, tmp_path):
+    monkeypatch.setattr("training.ranks.CGROUP", tmp_path)
+    (tmp_path / "memory.current").write_text(f"{MIB}\n")
+    for limit, is_enough in ((f"{4 * MIB}\n", False), ("max\n", True)):
+        (tmp_path / "memory.max").write_text(limit)
+        assert (free_memory(torch.device("cpu")) > 3 * MIB) == is_enough
