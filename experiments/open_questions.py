@@ -161,7 +161,7 @@ def speakers_table(rows: pd.DataFrame) -> str:
     for way in ("alone", "stream"):
         table, none = final[way, True], final[way, False]
         cells.append([way, student(table).text(), student(none).text(), signed(table - none)])
-    heads = ["with the start table", "without it", "with less without, by seed"]
+    heads = ["with the start table", "without it", "with minus without, by seed"]
     return study.markdown(cells, ["frames named rightly, %; utterances are read", *heads])
 
 
