@@ -11,7 +11,7 @@ from experiments.study import ROOT
 
 COMMANDS = [
     *("ablations", "alternatives", "balance", "convergence", "deadlock", "default_run"),
-    *("epoch_time", "horizon", "movielens", "one_rank", "rates", "sync"),
+    *("epoch_time", "horizon", "movielens", "one_rank", "paper_table", "rates", "sync"),
     *("open_questions", "tmax_sweep"),
     *(pytest.param(name, marks=pytest.mark.slow) for name in ("lengths", "paper")),
     "benchmarks/__main__ --tables packing loading scaling trainer gpu chunks",
