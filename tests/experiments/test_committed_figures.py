@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from experiments.study import ROOT
 
 COMMANDS = [
-    *("ablations", "alternatives", "balance", "convergence", "deadlock", "default_run"),
+    *("ablations", "alternatives", "balance", "convergence", "deadlock"),
     *("epoch_time", "horizon", "movielens", "one_rank", "paper_table", "rates", "sync"),
     *("open_questions", "tmax_sweep"),
     *(pytest.param(name, marks=pytest.mark.slow) for name in ("lengths", "paper")),
