@@ -39,7 +39,7 @@ class VideoSource:
 
     Attributes: `videos`, with their targets; `names`, those of the videos; `lengths`, int64
     ``(V,)``, frames per video; `store`, their stored frames; `canvas_hw`, the size of the frames as
-    read; `yardsticks`, of what can be scored, if a builder sets them.
+    read; `yardsticks`, the recall of ideal observers, of synthetic videos that are scored.
     """
 
     yardsticks: "Yardsticks | None" = None

@@ -77,7 +77,7 @@ def saved_config(
 
     Args:
         saved: the group ``dataset`` of the checkpoint's config.
-        other_root: root of data to take instead, in Action Genome's files also synthetic for real.
+        other_root: root of data to take instead; in Action Genome's files, real or synthetic.
 
     Raises:
         InputError: the data are missing, and none are made in their place; or the config is of

@@ -156,8 +156,8 @@ def report_rows(
         if not (rows := measure(**options)):
             return
         write_rows(path, rows, key)
-    elif options.get("overrides"):
-        raise InputError(f"{options['overrides'][0]} is for --measure; without it leave it out")
+    elif settings := options.get("overrides"):
+        raise InputError(f"{settings[0]} is a setting of --measure; give --measure, or leave it out")
     publish(name, tables(read_rows(path)), committed=not measured)
 
 

@@ -164,7 +164,7 @@ def reset_peak_memory(device: torch.device) -> int:
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)  # what the C library has freed
         Path("/proc/self/clear_refs").write_text("5")
-    return _read_kib("/proc/self/status", "VmRSS") * 2**10
+    return _read_number(Path("/proc/self/status"), "VmRSS") * 2**10
 
 
 def free_memory(device: torch.device) -> int:
@@ -175,10 +175,11 @@ def free_memory(device: torch.device) -> int:
     if device.type == "cuda":
         torch.cuda.empty_cache()  # the allocator's cache counts as free
         return torch.cuda.mem_get_info(device)[0]
-    free = _read_kib("/proc/meminfo", "MemAvailable") * 2**10
+    free = _read_number(Path("/proc/meminfo"), "MemAvailable") * 2**10
     with suppress(OSError, ValueError):  # no such file, or "max"
         limit, used = (int((CGROUP / f"memory.{name}").read_text()) for name in ("max", "current"))
-        free = min(free, limit - used)
+        cached = _read_number(CGROUP / "memory.stat", "inactive_file")  # given back when needed
+        free = min(free, limit - used + cached)
     return free // int(os.environ.get("LOCAL_WORLD_SIZE", 1))
 
 
@@ -186,10 +187,10 @@ def peak_memory_mib(device: torch.device) -> float:
     """Return the peak in MiB: allocated on the GPU, or resident on the CPU."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 2**20
-    return _read_kib("/proc/self/status", "VmHWM") / 2**10
+    return _read_number(Path("/proc/self/status"), "VmHWM") / 2**10
 
 
-def _read_kib(path: str, name: str) -> int:
-    """Read a value from a file of Linux; 0 elsewhere."""
-    lines = Path(path).read_text().splitlines() if Path(path).exists() else []
+def _read_number(path: Path, name: str) -> int:
+    """Read a value from a file of Linux, in its unit; 0 elsewhere."""
+    lines = path.read_text().splitlines() if path.exists() else []
     return next((int(line.split()[1]) for line in lines if line.startswith(name)), 0)

@@ -37,12 +37,12 @@ class Packer:
     pack: Callable[..., Plan]
     cuts_clips: bool = False
     """A block is a single clip, so that ``t_max`` is by default the mean length."""
-    keeps_short: bool = False
-    """Sequences shorter than a clip are kept, beside clips of longer ones."""
     one_each: bool = False
     """A block holds one sequence."""
     makes_batches: bool = False
     """The plan has the batches too; the rule gets ``batch_slots`` if it has that option."""
+    keeps_short: bool = False
+    """Sequences shorter than a clip are kept, beside clips of longer ones."""
 
     @property
     def options(self) -> dict[str, Any]:
