@@ -157,7 +157,7 @@ def report_rows(
             return
         write_rows(path, rows, key)
     elif settings := options.get("overrides"):
-        raise InputError(f"{settings[0]} is a setting of --measure; give --measure, or leave it out")
+        raise InputError(f"{settings[0]} is a setting of --measure; give it, or leave this out")
     publish(name, tables(read_rows(path)), committed=not measured)
 
 
