@@ -21,7 +21,7 @@ from bload import __version__
 from bload.errors import InputError, plural
 from bload.lengths import action_genome_lengths, read_lengths
 from bload.packing.pieces import check_fit
-from bload.show.table import NOTES, RANDOMNESS_NOTES, format_table, table_rows
+from bload.show.table import NOTES, format_table, table_rows
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -75,7 +75,6 @@ def _parser() -> argparse.ArgumentParser:
         "ragged never carry",
     )
     table.add_argument("--epochs", type=int, default=1, help="plans drawn per loader")
-    table.add_argument("--randomness", action="store_true", help="add two measures of randomness")
     table.add_argument(
         "--ranks", type=int, default=8, help="predict the work on so many (default: 8)"
     )
@@ -93,7 +92,7 @@ def sizes(text: str) -> list[int]:
 def _table(args: argparse.Namespace, lengths: np.ndarray, names: list[str] | None) -> None:
     for t_max in args.t_max or ():
         check_fit(lengths, t_max, args.long, names.__getitem__ if names else str)
-    keys = ("long", "seed", "epochs", "randomness", "ranks", "batch_slots")
+    keys = ("long", "seed", "epochs", "ranks", "batch_slots")
     options = {key: getattr(args, key) for key in keys}
     tables = [table_rows(lengths, t_max=t_max, **options) for t_max in args.t_max or [None]]
     summary = {
@@ -116,7 +115,7 @@ def _table(args: argparse.Namespace, lengths: np.ndarray, names: list[str] | Non
     for table in tables:
         print("\n" + format_table(table))
     size = f"{args.batch_slots:,} slots" if args.batch_slots else "one block"
-    print(f"{NOTES}{RANDOMNESS_NOTES if args.randomness else ''}")
+    print(NOTES)
     print(f"steps and ratios: for {plural(args.ranks, 'rank')}, each taking {size} per step")
 
 

@@ -53,7 +53,7 @@ def sources() -> str:
 
 def packing() -> str:
     """Tabulate padding and deletion of Action Genome's training lengths in full."""
-    rows = table_rows(action_genome_lengths("train"), epochs=20, randomness=True)
+    rows = table_rows(action_genome_lengths("train"), epochs=20)
     packed = pd.DataFrame(rows).set_index("loader").loc[LOADERS]
     lines = [
         ("`T_max`", "t_max", 0),
@@ -61,8 +61,6 @@ def packing() -> str:
         ("the least possible for the frames kept", "lower_bound_padding", 0),
         ("deleted frames per epoch", "deleted", 0),
         ("blocks", "blocks", 1),
-        ("repeated pairs", "repeat_share", 5),
-        ("nats shared by partners", "partner_information", 5),
     ]
     table = []
     for name, key, digits in lines:

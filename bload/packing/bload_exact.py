@@ -19,9 +19,8 @@ for each of 1,000 seeds; on the test split at T_max 121: 450 blocks, 79 padded.
 
 Randomness: the plan is new each epoch, and which sequences share a block is as random as with
 `bload`. Pairs repeat in two successive epochs with a share of about 0.0005; the lengths of two
-sequences in a block share less than 0.001 nats of information
-(`python -m bload table --randomness`). The second way is less random: it only shuffles sequences of
-equal length.
+sequences in a block share less than 0.001 nats of information (docs/results/padding.md). The second
+way is less random: it only shuffles sequences of equal length.
 
 Not proved: if the bound is missed, the optimum may be a few blocks below. Action Genome split at 32
 takes 5,234 blocks, where the bound is 5,217 and 5,231 are possible; split at 47, 3,557, where the

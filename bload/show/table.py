@@ -2,7 +2,6 @@
 
 import shutil
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from bload.packing.packers import PACKERS, find_packer, make_plan
 from bload.packing.pieces import Long
 from bload.packing.plan import Plan
 from bload.schedule.balance import make_schedule
-from bload.show.randomness import partner_information, repeat_share
 
 VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
     "sampling": ({}, {"clips": "all"}),
@@ -32,10 +30,8 @@ COLUMNS = (
     ("steps", "steps", ",.0f"),
     ("vs naive", "naive_ratio", ".2f"),
     ("vs ragged", "ragged_ratio", ".2f"),
-    ("repeat", "repeat_share", ".5f"),
-    ("nats", "partner_information", ".5f"),
 )
-"""Title, key of the row and format of each column; those without a key are left out."""
+"""Title, key of the row and format of each column."""
 NOTES = """
 fewest: a lower bound on the blocks of any packing of the kept frames
 least: the padding of as many blocks
@@ -44,10 +40,6 @@ vs naive, vs ragged: how many times fewer slots than with naive padding or ragge
     fillers, which complete the last step, and waiting for other ranks count
 clips=all: every whole clip of a video, where sampling draws one per video and epoch
 draw=length: draws a length that fits, then a video of it, as the authors' code does
-"""
-RANDOMNESS_NOTES = """\
-repeat: share of pairs sharing a block that do so again in the next epoch
-nats: mutual information of the lengths of two sequences in one block
 """
 COUNTS = "blocks", "padding", "deleted", "utilisation", "lower_bound", "lower_bound_padding"
 """Attributes of a plan that a row has."""
@@ -81,7 +73,6 @@ def table_rows(
     long: Long = "error",
     seed: int = 0,
     epochs: int = 1,
-    randomness: bool = False,
     ranks: int = 1,
     batch_slots: int | None = None,
 ) -> list[dict[str, Any]]:
@@ -93,8 +84,6 @@ def table_rows(
             Packers that cut clips take floor(mean length).
         long: how to treat sequences longer than `t_max`, see `bload.packing.pieces.whole_pieces`.
         epochs: plans drawn per row.
-        randomness: add ``repeat_share`` and ``partner_information``, from at least two epochs; they
-            are None for loaders that never put two sequences into a block.
         ranks: ranks to predict the work for, see `predict_work`.
         batch_slots: slots per rank and step for that prediction; None takes one whole block.
 
@@ -108,19 +97,14 @@ def table_rows(
         for options in VARIANTS.get(packer, ({},)):
             plans = [
                 sized_plan(lengths, packer, t_max, long, seed, epoch, batch_slots, **options)
-                for epoch in range(max(epochs, 2) if randomness else epochs)
+                for epoch in range(epochs)
             ]
             name = " ".join([packer, *(f"{key}={value}" for key, value in options.items())])
             row: dict[str, Any] = {"loader": name, "t_max": plans[0].t_max}
             for key in COUNTS:  # ints where all counts are equal
-                counts = [getattr(plan, key) for plan in plans[:epochs]]
+                counts = [getattr(plan, key) for plan in plans]
                 row[key] = counts[0] if len(set(counts)) == 1 else float(np.mean(counts))
-            row["steps"], row["slots"] = predict_work(plans[:epochs], ranks, batch_slots)
-            if randomness:
-                has_pairs = any(plan.segments > plan.blocks for plan in plans)
-                shares = [repeat_share(*successive) for successive in pairwise(plans)]
-                row["repeat_share"] = float(np.mean(shares)) if has_pairs else None
-                row["partner_information"] = partner_information(plans) if has_pairs else None
+            row["steps"], row["slots"] = predict_work(plans, ranks, batch_slots)
             rows.append(row)
     slots = {row["loader"]: row["slots"] for row in rows}
     for row in rows:
@@ -141,8 +125,7 @@ def predict_work(plans: Sequence[Plan], ranks: int, batch_slots: int) -> tuple[f
 
 def format_table(rows: Sequence[dict[str, Any]]) -> str:
     """Format the rows as text, one line per row; on a narrow terminal with fewer columns."""
-    columns = [column for column in COLUMNS if column[1] in rows[0]]
-    cells = [[title, *(_cell(row[key], form) for row in rows)] for title, key, form in columns]
+    cells = [[title, *(_cell(row[key], form) for row in rows)] for title, key, form in COLUMNS]
     cells = [[head, "-" * max(map(len, [head, *rest])), *rest] for head, *rest in cells]
     terminal = shutil.get_terminal_size((200, 24)).columns
     for title in ("least", "fewest", "used"):
@@ -158,8 +141,6 @@ def format_table(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _cell(value: Any, form: str) -> str:
-    if value is None:
-        return "-"
     if form == "," and isinstance(value, float):
         form = ",.1f"  # a mean
     return f"{value:{form}}"

@@ -1,4 +1,4 @@
-"""Planning: seconds, memory, padding and randomness of packers, beside what people install.
+"""Planning: seconds, memory and padding of packers, beside what people install.
 
 TRL, Grain and `binpacking` run in an environment of their own; those not installed are left out.
 TRL and Grain pack the data, so their seconds include copying one number per frame.
@@ -24,17 +24,14 @@ import torch
 from bload import action_genome_lengths, make_plan
 from bload.packing.pieces import whole_pieces
 from bload.packing.plan import Plan, plan_from_blocks
-from bload.show.randomness import partner_information, repeat_share
 from experiments.benchmarks import Row, Table
 from training.ranks import peak_memory_mib, reset_peak_memory
 
 CPU = torch.device("cpu")
 SEEDS = {10_000: 1_000, 200_000: 5, 2_000_000: 3, 10_000_000: 1}
 """Sequences -> plans of bload's packers, for at most so many sequences; of others: 2 plans."""
-PAIRS = 200_000
-"""Most sequences for which randomness is measured."""
 OTHERS = {
-    "TRL `pack_dataset`, bfd": ("trl", PAIRS),
+    "TRL `pack_dataset`, bfd": ("trl", 200_000),
     "Grain first-fit, 8 bins": ("grain", 10_000),
     "`binpacking`": ("binpacking", 10_000),
 }
@@ -129,12 +126,9 @@ def measure(quick: bool) -> Iterator[Row]:
             above = max(plan.blocks - plan.lower_bound for plan in plans)
             row = {"table": "packing", "lengths": case, "packer": name, "above the bound": above}
             row |= {"s": statistics.median(seconds), "MiB": max(mibs), "padded": plans[-1].padding}
-            if len(lengths) <= PAIRS:
-                row["repeat"] = repeat_share(*plans[-2:])
-                row["partner"] = partner_information([*plans[-2:]])
             yield row
 
 
-COLUMNS = {"lengths": "", "packer": "", "s": ",.4f", "MiB": ",.0f", "above the bound": ",.0f"}
-COLUMNS |= {"padded": ",.0f", "repeat": ".5f", "partner": ".4f"}
+COLUMNS = {"lengths": "", "packer": "", "s": ",.4f", "MiB": ",.0f"}
+COLUMNS |= {"above the bound": ",.0f", "padded": ",.0f"}
 TABLES = {"packing": Table("Plans of bload's packers, and of others:", COLUMNS)}
