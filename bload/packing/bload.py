@@ -20,7 +20,6 @@ twice the chance). It uses up rare, long sequences early.
 
 import numpy as np
 
-from bload.errors import check_whole
 from bload.packing.fill import Draw, fill
 from bload.packing.pieces import Long, index_within, whole_pieces
 from bload.packing.plan import Plan, plan_from_arrays
@@ -33,18 +32,14 @@ def pack(
     *,
     draw: Draw = "video",
     long: Long = "error",
-    segments_per_block: int | None = None,
 ) -> Plan:
     """Fill blocks with random whole sequences; blocks come in random order.
 
     Args:
         draw: what is drawn among those that fit: a ``video``, or first a ``length``.
-        segments_per_block: largest number of sequences in a block; None sets no limit.
     """
     pieces = whole_pieces(lengths, t_max, long)
-    if segments_per_block is not None:
-        check_whole("segments_per_block", segments_per_block, 1)
-    order, sizes = fill(pieces[2], t_max, rng, draw, max_pieces=segments_per_block)
+    order, sizes = fill(pieces[2], t_max, rng, draw)
     block = rng.permutation(len(sizes))
     begin, sizes = (np.cumsum(sizes) - sizes)[block], sizes[block]
     order = order[np.repeat(begin, sizes) + index_within(sizes)]

@@ -42,9 +42,7 @@ def pack_carry(
     if not one_each:
         with_room = np.flatnonzero(length[long] < t_max)
         rooms = t_max - length[long[with_room]]
-        limit = options.get("segments_per_block")
-        max_pieces = limit and limit - 1  # beside the last piece
-        order, sizes = fill(length[short], t_max, rng, rooms=rooms, max_pieces=max_pieces)
+        order, sizes = fill(length[short], t_max, rng, rooms=rooms)
         filled = np.split(short[order], np.cumsum(sizes))[:-1]
         for block, pieces_added in zip(with_room.tolist(), filled, strict=True):
             blocks[block] += pieces_added.tolist()

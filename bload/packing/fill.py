@@ -27,7 +27,6 @@ def fill(
     rng: np.random.Generator,
     draw: Draw = "video",
     rooms: np.ndarray | None = None,
-    max_pieces: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw random pieces that fit until none does, block after block.
 
@@ -37,7 +36,6 @@ def fill(
             distinct lengths that fit and then among their pieces.
         rooms: free slots of the blocks to fill, ``(blocks,)``; None fills empty blocks until no
             piece is left.
-        max_pieces: largest number of pieces in a block; None sets no limit.
 
     Returns:
         piece numbers in the order of their places, and the number of pieces in each block, both
@@ -47,9 +45,7 @@ def fill(
     piece = shuffled_by_length(lengths, rng)
     sizes, first, number = np.unique(lengths[piece], return_index=True, return_counts=True)
     room_of_block = itertools.repeat(t_max) if rooms is None else rooms.tolist()
-    if max_pieces is None:
-        max_pieces = len(lengths)
-    blocks = _fill(sizes.tolist(), number.tolist(), room_of_block, draw, _draws(rng), max_pieces)
+    blocks = _fill(sizes.tolist(), number.tolist(), room_of_block, draw, _draws(rng))
     order = np.fromiter(itertools.chain.from_iterable(blocks), np.int64)
     counts = np.fromiter(map(len, blocks), np.int64)
     if rooms is not None:  # no piece was left for the other blocks
@@ -66,7 +62,6 @@ def _fill(
     rooms: Iterable[int],
     draw: Draw,
     draws: Iterator[float],
-    max_pieces: int,
 ) -> list[list[int]]:
     """Fill blocks draw by draw until no piece is left; return places in `sizes`.
 
@@ -84,7 +79,7 @@ def _fill(
         if not remaining:
             break
         block: list[int] = []
-        while len(block) < max_pieces:
+        while True:
             fitting, i = 0, bisect_right(sizes, room)
             while i:
                 fitting += sums[i]

@@ -102,14 +102,6 @@ def test_block_sizes_that_are_chosen_are_aligned():
         BlockLoader(source, multiple_of=8, block_sizes=[50, 96])
 
 
-def test_the_segments_of_a_block_have_a_limit():
-    plan = make_plan(LENGTHS, "bload", segments_per_block=2)
-    assert np.diff(plan.offsets).max() == 2
-    assert plan.placed == LENGTHS.sum()
-    carried = make_plan(LENGTHS, "bload", 40, long="carry", segments_per_block=2)
-    assert np.diff(carried.offsets).max() == 2
-
-
 def test_clips_are_of_whole_units():
     lengths = [7, 4, 1, 9, 7]
     plan = make_plan(lengths, "sampling", 8, multiple_of=4)

@@ -30,7 +30,7 @@ from training.report import page
 COUNT = 26
 CANDIDATES = 30
 """Configs of which the one with most that is new is taken."""
-UNDRAWN = {"loader.name", "model.name", "dataset.name", "loader.segments_per_block"}
+UNDRAWN = {"loader.name", "model.name", "dataset.name"}
 UNDRAWN |= {"dataset.root", "dataset.frame_size", "dataset.validation", "train.epochs"}
 UNDRAWN |= {"model.backbone", "model.weights"}  # a ResNet takes half a minute
 UNDRAWN |= {f"model.{name}" for name in ("width", "heads", "feedforward", "queries")}
