@@ -3,7 +3,6 @@
 R ranks, I rows of this rank's batch, J rows that it computes.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +13,8 @@ from torch import Tensor
 
 
 class _Exchange(torch.autograd.Function):
+    """Give ``given[r]`` rows to each rank r, in this order, and get ``got[r]`` from it."""
+
     @staticmethod
     def forward(
         ctx: Any, rows: Tensor, given: list[int], got: list[int], group: dist.ProcessGroup | None
@@ -25,22 +26,7 @@ class _Exchange(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
-        return exchange(gradients[0], *ctx.back), None, None, None
-
-
-def exchange(
-    rows: Tensor,
-    given_R: Iterable[int],
-    got_R: Iterable[int],
-    process_group: dist.ProcessGroup | None = None,
-) -> Tensor:
-    """Give ``given_R[r]`` rows to each rank r, in this order, and get ``got_R[r]`` from it.
-
-    All ranks must call it; their backward passes exchange again.
-    """
-    given, got = [int(count) for count in given_R], [int(count) for count in got_R]
-    received: Tensor = _Exchange.apply(rows, given, got, process_group)
-    return received
+        return _Exchange.apply(gradients[0], *ctx.back), None, None, None
 
 
 def transfers(have_R: np.ndarray) -> np.ndarray:
@@ -72,15 +58,16 @@ class Spread:
 
     def away(self, values_I: Tensor) -> Tensor:
         """Send values of this rank's rows away; return those of rows that it computes."""
-        given_R, got_R = self.given_RR[self.rank], self.given_RR[:, self.rank]
-        return exchange(values_I, given_R, got_R, self.process_group)
+        return self._exchange(values_I, self.given_RR)
 
     def home(self, values_J: Tensor, dim: int = 0) -> Tensor:
         """Send values of computed rows home, which lie along `dim`; return those of its own."""
-        given_R, got_R = self.given_RR[:, self.rank], self.given_RR[self.rank]
-        return exchange(values_J.movedim(dim, 0), given_R, got_R, self.process_group).movedim(
-            0, dim
-        )
+        return self._exchange(values_J.movedim(dim, 0), self.given_RR.T).movedim(0, dim)
+
+    def _exchange(self, rows: Tensor, given_RR: np.ndarray) -> Tensor:
+        given, got = given_RR[self.rank].tolist(), given_RR[:, self.rank].tolist()
+        received: Tensor = _Exchange.apply(rows, given, got, self.process_group)
+        return received
 
 
 def spread_rows(rows: int, process_group: dist.ProcessGroup | None = None) -> Spread:
