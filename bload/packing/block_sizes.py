@@ -20,7 +20,7 @@ from bload.packing.cost import Cost
 from bload.packing.plan import Block, Plan
 
 CANDIDATES = 256
-"""Number of candidate sizes, spread evenly over the sequences and their frames."""
+"""Most lengths that are candidates for a size, spread evenly over the different lengths."""
 
 
 def choose_sizes(
@@ -47,7 +47,10 @@ def choose_sizes(
     if fills and cost.walk == cost.launch == 0:
         cost = Cost(walk=1)  # full blocks of any size have the same total of slots
     lengths = np.sort(np.minimum(lengths, t_max))
-    size_K = np.append(0, _candidates(lengths, t_max))
+    different = np.unique(lengths)
+    spread = np.linspace(0, len(different) - 1, CANDIDATES).astype(int)
+    fractions = [t_max // n for n in (1, 2, 3, 4)]
+    size_K = np.unique([0, *different[spread], *fractions])
     rows_K = batch_slots // np.maximum(size_K, 1)
     price_K = size_K * cost.slot + cost.of_shape(size_K) / rows_K
     upto_K = np.searchsorted(lengths, size_K, side="right")
@@ -68,17 +71,6 @@ def choose_sizes(
         menu_K = [(*menu_K[i], int(size)) for i, size in zip(before_K, size_K, strict=True)]
         best = min(best, (float(cost_K[-1]), menu_K[-1]))
     return best[1]
-
-
-def _candidates(lengths: np.ndarray, t_max: int) -> np.ndarray:
-    """Return candidate sizes: the lengths, or quantiles of them, and fractions of `t_max`."""
-    sizes = np.unique(lengths)
-    if len(sizes) > CANDIDATES:
-        share = np.linspace(0, 1, CANDIDATES // 2 + 1)[1:]
-        ends = np.cumsum(lengths)
-        by_frames = lengths[np.searchsorted(ends, share * ends[-1]).clip(max=len(lengths) - 1)]
-        sizes = np.concatenate([by_frames, np.quantile(lengths, share, method="higher")])
-    return np.unique([*sizes, *(t_max // n for n in (1, 2, 3, 4) if t_max >= n)]).astype(np.int64)
 
 
 def check_sizes(sizes: Any, t_max: int) -> tuple[int, ...]:
@@ -120,7 +112,7 @@ def pack_block_sizes(
         plan = pack(lengths, sizes[-1], rng, **options)
         return replace(plan, slots=np.array(sizes)[np.searchsorted(sizes, plan.block_frames)])
     remaining = rng.permutation(len(lengths))
-    blocks: list[tuple[np.ndarray, Block]] = []
+    blocks: list[Block] = []
     for smaller, size in zip((0, *sizes[:-1])[::-1], reversed(sizes), strict=True):
         long = remaining[lengths[remaining] > smaller]
         members = remaining
@@ -132,11 +124,11 @@ def pack_block_sizes(
             members, remaining = np.concatenate([long, short[fits]]), short[~fits]
         if len(members):
             plan = pack(lengths[members], size, rng, **options)
-            blocks += [(members, plan.block(b)) for b in range(plan.blocks)]
+            for block in map(plan.block, range(plan.blocks)):
+                blocks.append(replace(block, sequence=members[block.sequence]))
     blocks = [blocks[i] for i in rng.permutation(len(blocks))]
-    sequence = np.concatenate([members[block.sequence] for members, block in blocks])
-    first = np.concatenate([block.first for _, block in blocks])
-    length = np.concatenate([block.length for _, block in blocks])
-    offsets = np.cumsum([0, *(len(block.length) for _, block in blocks)])
-    slots = np.array(sizes)[np.searchsorted(sizes, [block.frames for _, block in blocks])]
+    segments = [(block.sequence, block.first, block.length) for block in blocks]
+    sequence, first, length = (np.concatenate(of) for of in zip(*segments, strict=True))
+    offsets = np.cumsum([0, *(len(block.length) for block in blocks)])
+    slots = np.array(sizes)[np.searchsorted(sizes, [block.frames for block in blocks])]
     return Plan(sizes[-1], lengths, sequence, first, length, offsets, slots)
