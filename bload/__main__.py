@@ -64,7 +64,6 @@ def _parser() -> argparse.ArgumentParser:
         choices=("train", "test"),
         help="of Action Genome (default: train)",
     )
-    table.add_argument("--seed", type=int, default=0, help="of the plans (default: 0)")
     table.add_argument("--t-max", type=sizes, help="block size, or several: 32,64,94")
     table.add_argument(
         "--long",
@@ -92,7 +91,7 @@ def sizes(text: str) -> list[int]:
 def _table(args: argparse.Namespace, lengths: np.ndarray, names: list[str] | None) -> None:
     for t_max in args.t_max or ():
         check_fit(lengths, t_max, args.long, names.__getitem__ if names else str)
-    keys = ("long", "seed", "epochs", "ranks", "batch_slots")
+    keys = ("long", "epochs", "ranks", "batch_slots")
     options = {key: getattr(args, key) for key in keys}
     tables = [table_rows(lengths, t_max=t_max, **options) for t_max in args.t_max or [None]]
     summary = {

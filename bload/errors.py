@@ -60,8 +60,4 @@ def check_whole(key: str, value: Any, least: int, most: int = 2**63 - 1) -> int:
 def differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """Return "key was X and is Y" for every key whose values differ, in one string."""
     keys = [key for key in {**now, **was} if was.get(key) != now.get(key)]
-    pairs = [(key, was.get(key), now.get(key)) for key in keys]
-    return "; ".join(
-        f"{key} was {a} and is {b}" if str(a) != str(b) else f"{key} was {a!r} and is {b!r}"
-        for key, a, b in pairs
-    )
+    return "; ".join(f"{key} was {was.get(key)!r} and is {now.get(key)!r}" for key in keys)

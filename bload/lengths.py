@@ -15,7 +15,6 @@ from bload.errors import InputError, check_choice
 
 CHECKED_AT_A_TIME = 2**20
 """Lengths that are checked and hashed at a time."""
-ENCODING = "utf-8-sig"  # reads UTF-8 with or without a byte order mark
 
 
 def check_lengths(lengths: ArrayLike, names: Sequence[str] | None = None) -> np.ndarray:
@@ -96,7 +95,7 @@ def read_lengths(path: str | Path) -> tuple[np.ndarray, list[str] | None]:
         if path.suffix.lower() == ".npy":
             lengths = np.load(path, allow_pickle=False)
         else:
-            lines = path.read_text(ENCODING).splitlines()
+            lines = path.read_text("utf-8-sig").splitlines()  # a byte order mark may begin it
             if path.suffix.lower() not in (".csv", ".tsv"):
                 lines = [line.split("#")[0].strip() for line in lines]
             lengths, names = _read_column(lines)

@@ -38,11 +38,10 @@ def squeeze(
     """Pool pairs of blocks until `bound` blocks are left or the work is done.
 
     Args:
-        blocks: one list of piece numbers per block.
+        blocks: one list of piece numbers per block, changed in place.
         size: frames of every piece.
         work: number of pieces to pool at most; each counts as ``1 + t_max // BITS``.
     """
-    blocks = [list(block) for block in blocks]
     room = [t_max - sum(size[piece] for piece in block) for block in blocks]
     # Both contain every block with room, and stale entries, which are dropped when drawn.
     with_room = [b for b in range(len(blocks)) if room[b]]

@@ -71,7 +71,6 @@ def table_rows(
     *,
     t_max: int | None = None,
     long: Long = "error",
-    seed: int = 0,
     epochs: int = 1,
     ranks: int = 1,
     batch_slots: int | None = None,
@@ -96,7 +95,7 @@ def table_rows(
     for packer in PACKERS:
         for options in VARIANTS.get(packer, ({},)):
             plans = [
-                sized_plan(lengths, packer, t_max, long, seed, epoch, batch_slots, **options)
+                sized_plan(lengths, packer, t_max, long, 0, epoch, batch_slots, **options)
                 for epoch in range(epochs)
             ]
             name = " ".join([packer, *(f"{key}={value}" for key, value in options.items())])

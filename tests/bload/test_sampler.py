@@ -21,12 +21,12 @@ def test_the_position_of_another_plan_is_refused_by_what_differs():
     for changes, words in [
         ({"t_max": 13}, "t_max was 12 and is 13"),
         ({"draw": "length"}, r"options was \{\} and is \{'draw': 'length'\}"),
-        ({"seed": 1, "last": "drop"}, "seed was 0 and is 1; last was fill and is drop"),
+        ({"seed": 1, "last": "drop"}, "seed was 0 and is 1; last was 'fill' and is 'drop'"),
         ({"rank": 0, "world_size": 2}, "blocks per step was 2 and is 4"),
         ({"lengths": LENGTHS[:-1], "names": names[:-1]}, "sequences was 40 and is 39"),
         ({"lengths": LENGTHS[::-1]}, "lengths digest was"),
         ({"names": names[::-1]}, "names digest was"),
-        ({"balance": "pairs"}, "balance was None and is pairs"),
+        ({"balance": "pairs"}, "balance was None and is 'pairs'"),
         ({"block_sizes": [6, 12]}, r"block_sizes was None and is \[6, 12\]"),
     ]:
         other = BlockSampler(**(settings | changes))
