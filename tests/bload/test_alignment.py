@@ -100,13 +100,3 @@ def test_block_sizes_that_are_chosen_are_aligned():
     assert not any(size % 8 for size in loader.sampler.epochs.block_sizes)
     with pytest.raises(InputError, match="block_sizes has 50; give multiples of 8"):
         BlockLoader(source, multiple_of=8, block_sizes=[50, 96])
-
-
-def test_clips_are_of_whole_units():
-    lengths = [7, 4, 1, 9, 7]
-    plan = make_plan(lengths, "sampling", 8, multiple_of=4)
-    assert plan.sequence.tolist() == [3]
-    assert plan.length.tolist() == [8]
-    mixed = make_plan(lengths, "mix", 8, multiple_of=4)
-    assert mixed.length[mixed.sequence == 3].tolist() == [8]
-    assert (mixed.placed, mixed.deleted) == (27, 1)

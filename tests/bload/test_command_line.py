@@ -3,12 +3,9 @@
 import json
 import re
 
-import numpy as np
 import pytest
 
-from bload import make_plan
 from bload.__main__ import main
-from bload.show.table import predict_work
 
 
 @pytest.fixture
@@ -66,25 +63,6 @@ def test_a_file_of_lengths_adds_predicted_work(run, lengths):
     work = {name: (rows[name]["steps"], rows[name]["slots"]) for name in ("naive", "bload_exact")}
     assert work == {"naive": (8, 512), "bload_exact": (5, 320)}
     assert rows["bload_exact"]["naive_ratio"] == 512 / 320
-
-
-def ragged_by_hand(lengths, ranks, batch_slots, seed):
-    """Slots of ragged batches, one sequence and one step at a time."""
-    batches = [[]]
-    for length in np.random.default_rng([seed, 0]).permutation(lengths).tolist():
-        if batches[-1] and sum(batches[-1]) + length > batch_slots:
-            batches.append([])
-        batches[-1].append(length)
-    steps = [batches[first : first + ranks] for first in range(0, len(batches), ranks)]
-    return len(steps), sum(ranks * max(sum(batch) for batch in step) for step in steps)
-
-
-@pytest.mark.parametrize("ranks", [1, 3, 8])
-def test_ragged_work_is_that_of_batches_filled_one_by_one(small_lengths, ranks):
-    for batch_slots in (13, 40, 10_000):
-        plan = make_plan(small_lengths, "ragged", seed=3, batch_slots=batch_slots)
-        work = predict_work([plan], ranks, batch_slots)
-        assert work == ragged_by_hand(small_lengths, ranks, batch_slots, 3)
 
 
 def test_an_error_is_one_line_and_status_2(capsys, lengths):

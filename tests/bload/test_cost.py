@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-import torch
 
-from bload import BlockLoader, Cost, InputError, fit_cost, from_dataset, make_plan
+from bload import Cost, InputError, fit_cost, make_plan
 
 
 def test_the_cost_of_a_block_by_hand():
@@ -15,13 +14,6 @@ def test_the_cost_of_a_block_by_hand():
     assert cost.of_shape([8, 4]).tolist() == [59, 31]
     with pytest.raises(InputError, match="finite numbers from 0 on"):
         Cost(-1.0)
-
-
-def test_the_pairs_of_a_batch_are_those_of_the_schedule():
-    source = from_dataset([torch.zeros(n) for n in (3, 2, 5, 4, 4, 1, 7)], length=len)
-    loader = BlockLoader(source, t_max=8, multiple_of=2)
-    loads_S = loader.sampler.schedule.loads(Cost(slot=0, pair=1))[:, 0]
-    assert [batch.segments.length_S.square().sum() for batch in loader] == loads_S.tolist()
 
 
 def test_a_fit_finds_the_cost_behind_times():
