@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils.data import IterableDataset
 
 from bload.batch.batch import TargetsPer
-from bload.batch.trees import Kept, as_tensors
+from bload.batch.trees import Kept, check_dense, copy_as_tensors
 from bload.errors import InputError, check_choice
 from bload.lengths import keep_lengths
 from bload.loading.dataset import ADVICE
@@ -100,7 +100,7 @@ class DatasetSource:
                 if array is None:
                     likes[role, key] = None if value is None else []
                 else:
-                    likes[role, key] = as_tensors(array[:0] if array.shape else array)
+                    likes[role, key] = copy_as_tensors(array[:0] if array.shape else array)
         return likes
 
     def _convert(self, role: str, key: str, value: Any, sequence: int, part: slice) -> Any:
@@ -139,7 +139,7 @@ class DatasetSource:
             like: a tensor; lists of whole numbers are converted to its dtype if it is of floats.
         """
         if isinstance(value, Tensor):
-            return as_tensors(value)
+            return check_dense(value)
         if hasattr(value, "toarray"):  # scipy's sparse arrays
             return None
         if hasattr(value, "shape") and not isinstance(value, np.generic):  # numpy, h5py, zarr
