@@ -44,17 +44,13 @@ def pickle_inline(value: Any) -> bytes:
     return buffer.getvalue()
 
 
-class _PickledObjects(tuple[Any, ...]):
+class _Objects(tuple[Any, ...]):
     """Objects in a worker, also pickled; they arrive in the main process as a plain tuple."""
 
-    pickled: list[bytes]
+    pickled: bytes
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickle, (self.pickled,)
-
-
-def _unpickle(pieces: list[bytes]) -> tuple[Any, ...]:
-    return tuple(chain.from_iterable(map(pickle.loads, pieces)))
+        return pickle.loads, (self.pickled,)
 
 
 def collect_objects(pieces: Sequence[Sequence[Any]], sequence_S: np.ndarray) -> tuple[Any, ...]:
@@ -65,38 +61,46 @@ def collect_objects(pieces: Sequence[Sequence[Any]], sequence_S: np.ndarray) -> 
     Raises:
         InputError: objects of a sequence cannot be pickled.
     """
-    objects = _PickledObjects(chain.from_iterable(pieces))
+    plain = tuple(chain.from_iterable(pieces))
     if get_worker_info() is None:
-        return tuple(objects)
-    objects.pickled = []
-    for sequence, piece in zip(sequence_S.tolist(), pieces, strict=True):
-        try:
-            objects.pickled.append(pickle_inline(piece))
-        except Exception as error:
-            raise InputError(
-                f"targets of sequence {sequence} cannot be sent from a worker: {error}; give "
-                "plain values, or num_workers=0"
-            ) from error
+        return plain
+    objects = _Objects(plain)
+    try:
+        objects.pickled = pickle_inline(plain)
+    except Exception as error:
+        for s in range(len(pieces) if len(pieces) > 1 else 0):  # which one is it?
+            collect_objects(pieces[s : s + 1], sequence_S[s : s + 1])
+        raise InputError(
+            f"targets of sequence {sequence_S[0]} cannot be sent from a worker: {error}; give "
+            "plain values, or num_workers=0"
+        ) from error
     return objects
 
 
-def as_tensors(value: Any) -> Any:
-    """Convert arrays of numbers to tensors, if possible without a copy; dicts by key."""
+def check_dense(value: Tensor) -> Tensor:
+    """Return a tensor; raise InputError unless it is a dense one on the CPU."""
+    is_dense = value.layout == torch.strided and not (value.is_quantized or value.is_nested)
+    if is_dense and value.device.type == "cpu":
+        return value
+    raise InputError("a sparse, nested, quantised or GPU tensor; give dense CPU tensors")
+
+
+def copy_as_tensors(value: Any) -> Any:
+    """Copy tensors, arrays and lists, which the next call of a source may fill anew; dicts by key.
+
+    Arrays of numbers become tensors; other objects are not copied.
+    """
     if isinstance(value, Tensor):
-        is_dense = value.layout == torch.strided and not (value.is_quantized or value.is_nested)
-        if is_dense and value.device.type == "cpu":
-            return value
-        raise InputError("a sparse, nested, quantised or GPU tensor; give dense CPU tensors")
+        return check_dense(value).clone()
+    if isinstance(value, Mapping):
+        return {key: copy_as_tensors(part) for key, part in value.items()}
     if np.ma.is_masked(value):
         raise InputError("a masked array has missing values; fill them, or leave the frames out")
     if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
         if value.dtype.itemsize > 8 and value.dtype != np.complex128:
             raise InputError(f"torch has no dtype for {value.dtype}; give float64")
-        copy = not value.flags.writeable or min(value.strides, default=0) < 0
-        return torch.from_numpy(value.astype(value.dtype.newbyteorder("="), "C", copy=copy))
-    if isinstance(value, Mapping):
-        return {key: as_tensors(part) for key, part in value.items()}
-    return value
+        return torch.from_numpy(np.array(value, value.dtype.newbyteorder("="), order="C"))
+    return copy(value) if isinstance(value, list | np.ndarray) else value
 
 
 def as_column(value: Any) -> Any:
@@ -109,7 +113,7 @@ def as_column(value: Any) -> Any:
         value = torch.as_tensor(value, device="cpu")
     if isinstance(value, Tensor):
         return value[None]
-    return [copy(value) if isinstance(value, list | np.ndarray) else value]
+    return [value]
 
 
 def to_device(tensor: Tensor, device: torch.device | str) -> Tensor:
@@ -134,15 +138,6 @@ def map_tensors(tree: Any, change: Callable[[Tensor], Tensor]) -> Any:
 def frame_counts(tree: Any) -> set[int]:
     """Return the numbers of frames of the parts of a tree: one number if they agree."""
     return {len(part) for part in (tree.values() if isinstance(tree, dict) else [tree])}
-
-
-def copy_values(tree: Any) -> Any:
-    """Return a copy of tensors and lists, which the next call may fill anew; not of objects."""
-    if isinstance(tree, dict):
-        return {key: copy_values(part) for key, part in tree.items()}
-    if isinstance(tree, Tensor):
-        return tree.clone()
-    return [*tree] if isinstance(tree, list) else tree
 
 
 def describe(tree: Any, whole: bool = False) -> str:

@@ -10,7 +10,6 @@ B blocks, T slots, S segments in the order of their rows, V = B * T slots step b
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -45,8 +44,6 @@ class WalkOrder:
     """Number of segments with a slot at each step; it never increases."""
     slot_V: Tensor
     """int64, index ``b * T + t`` of every slot, step by step."""
-    place_V: Tensor
-    """int64, the inverse: place of every slot in that order."""
     block_S: Tensor
     """int64, block of each segment."""
     starts_S: Tensor
@@ -71,12 +68,12 @@ class WalkOrder:
         starts_S = (slot_S % slots != 0) | starts_B[block_S]
         last_S = block_S.diff(append=torch.tensor([blocks], device="cpu"))
         last_B = order_S.argsort()[last_S.nonzero()[:, 0]]
-        columns = slot_V, slot_V.argsort(), block_S[order_S], starts_S[order_S], last_B
+        columns = slot_V, block_S[order_S], starts_S[order_S], last_B
         return cls(tuple(rows_T.tolist()), *columns).to(start_BT.device)
 
     def to(self, device: torch.device | str) -> "WalkOrder":
         """Return the order with its tensors on `device`."""
-        tensors = self.slot_V, self.place_V, self.block_S, self.starts_S, self.last_B
+        tensors = self.slot_V, self.block_S, self.starts_S, self.last_B
         return WalkOrder(self.rows_T, *(to_device(tensor, device) for tensor in tensors))
 
     @property
@@ -86,24 +83,9 @@ class WalkOrder:
 
     def packed(self, values_BT: Tensor) -> Tensor:
         """Rearrange ``(B, T, ...)`` into ``(V, ...)``, step by step."""
-        values_V: Tensor = _Moved.apply(values_BT.flatten(0, 1), self.slot_V, self.place_V)
-        return values_V
+        return values_BT.flatten(0, 1).index_select(0, self.slot_V)
 
     def unpacked(self, values_V: Tensor) -> Tensor:
         """Rearrange ``(V, ...)`` into ``(B, T, ...)``."""
-        moved_V: Tensor = _Moved.apply(values_V, self.place_V, self.slot_V)
+        moved_V = torch.empty_like(values_V).index_copy(0, self.slot_V, values_V)
         return moved_V.view(len(self.last_B), -1, *moved_V.shape[1:])
-
-
-class _Moved(torch.autograd.Function):
-    """Permutes rows; the backward pass gathers their gradients instead of adding them up."""
-
-    @staticmethod
-    def forward(ctx: Any, values_V: Tensor, from_V: Tensor, to_V: Tensor) -> Tensor:
-        ctx.save_for_backward(from_V, to_V)
-        return values_V.index_select(0, from_V)
-
-    @staticmethod
-    def backward(ctx: Any, *grad_V: Tensor) -> tuple[Tensor, None, None]:
-        from_V, to_V = ctx.saved_tensors
-        return _Moved.apply(grad_V[0], to_V, from_V), None, None

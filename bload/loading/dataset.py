@@ -10,14 +10,7 @@ from torch.utils.data import Dataset, get_worker_info
 
 from bload.batch.batch import BlockSample, TargetsPer
 from bload.batch.step import Step, StepList, require_step
-from bload.batch.trees import (
-    as_column,
-    as_tensors,
-    copy_values,
-    describe,
-    empty_like,
-    frame_counts,
-)
+from bload.batch.trees import as_column, copy_as_tensors, describe, empty_like, frame_counts
 from bload.errors import InputError, check_choice
 from bload.packing.plan import Block
 
@@ -142,7 +135,7 @@ def take_values(
             f"{opening} {len(values)} parts; give frames, or the pair of frames and targets, each "
             "of which may be a dict"
         )
-    frames, targets = map(as_tensors, values)
+    frames, targets = map(copy_as_tensors, values)
     if targets_per == "sequence":
         targets = as_column(targets)
     for name, tree, expected in (("frames", frames, like[0]), ("targets", targets, like[1])):
@@ -159,7 +152,7 @@ def take_values(
             raise InputError(f"{opening} {fault}")
         if by_frame:
             (length,) = frame_counts(tree)
-    return copy_values(frames), copy_values(targets)
+    return frames, targets
 
 
 def _find_fault(name: str, tree: Any, length: int | None) -> str:

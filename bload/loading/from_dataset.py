@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils.data import IterableDataset
 
 from bload.batch.batch import TargetsPer
-from bload.batch.trees import Kept, as_tensors
+from bload.batch.trees import Kept, check_dense
 from bload.errors import InputError, check_choice
 from bload.lengths import keep_lengths
 from bload.loading.dataset import ADVICE
@@ -33,36 +33,33 @@ class DatasetSource:
     """That of the main process, in every worker."""
 
     def __post_init__(self) -> None:
-        self._likes: dict[tuple[str, str], Any] = {}
-        """Values of item 0 without frames, by role and key; an empty list stands for objects."""
+        self._kinds: dict[tuple[str, str], Any] = {}
+        """By role and key: dtype of the numbers of item 0, `list` for objects, None for nothing."""
 
     def read(self, sequence: int, first: int, length: int) -> Any:
         """Return ``frames`` or ``frames, targets``; see `bload.SequenceSource`."""
-        if not self._likes:
-            self._likes = self._find_likes()
+        if not self._kinds:
+            self._kinds = self._find_kinds()
         part = slice(first, first + length)
         trees = []
-        items = self._split(self.dataset[sequence], sequence)
-        for role, tree in zip(ROLES, items, strict=True):
-            if isinstance(tree, Mapping):
-                trees.append(
-                    {key: self._convert(role, key, tree[key], sequence, part) for key in tree}
-                )
-            else:
-                trees.append(self._convert(role, role, tree, sequence, part))
+        for role, tree in zip(ROLES, self._split(self.dataset[sequence], sequence), strict=True):
+            parts = {
+                key: self._convert(role, key, value, sequence, part)
+                for key, value in self._parts(role, tree).items()
+            }
+            trees.append(parts if isinstance(tree, Mapping) else next(iter(parts.values())))
         return tuple(trees)
 
     def _split(self, item: Any, number: int) -> tuple[Any, Any]:
         """Return inputs and targets of an item."""
         fault = ""
         if hasattr(item, "columns"):  # a table of pandas or polars
-            item = {name: item[name] for name in getattr(item, "column_names", item.columns)}
+            item = {name: item[name] for name in item.columns}
         if isinstance(item, Mapping):
             if self.inputs is None and self.targets is None and len(item) > 1:
                 fault = f"a dict of {_names(item)}; name its keys: inputs=..., targets=..."
             else:
-                targets = _keys(self.targets)
-                inputs = self.inputs or [key for key in item if key not in targets]
+                inputs = self.inputs or [key for key in item if key not in _keys(self.targets)]
                 return _pick(item, inputs, number), _pick(item, self.targets, number)
         elif self.inputs is not None or self.targets is not None:
             fault = f"a {type(item).__name__}, not a dict; leave inputs and targets out"
@@ -74,22 +71,26 @@ class DatasetSource:
             raise InputError(f"item {number} is {fault}")
         return item if isinstance(item, tuple) else (item, None)
 
-    def _find_likes(self) -> dict[tuple[str, str], Any]:
+    def _parts(self, role: str, tree: Any) -> Mapping[str, Any]:
+        """Return the values of a tree by key; one value has the key given, or its role."""
+        given = getattr(self, role)
+        key = given if isinstance(given, str) else role
+        return tree if isinstance(tree, Mapping) else {key: tree}
+
+    def _find_kinds(self) -> dict[tuple[str, str], Any]:
         """Return the kinds of the values of item 0."""
-        inputs, targets = self._split(self.dataset[0], 0)
-        names = {*targets} if isinstance(targets, Mapping) else _keys(self.targets) or {"targets"}
-        keeps_all = self.objects is True or (self.objects and self.objects == self.targets)
-        kept = names if keeps_all else _keys(self.objects or None)
-        if not kept <= names or (kept and targets is None):
+        trees = self._split(self.dataset[0], 0)
+        names = {*self._parts("targets", trees[1])}
+        kept = names if self.objects is True else _keys(self.objects)
+        if not kept <= names or (kept and trees[1] is None):
             raise InputError(
                 f"objects names {_names(kept)}, but the targets are "
-                f"{'none' if targets is None else _names(names)}"
+                f"{'none' if trees[1] is None else _names(names)}"
             )
-        likes: dict[tuple[str, str], Any] = {}
-        for role, tree in zip(ROLES, (inputs, targets), strict=True):
-            is_dict = isinstance(tree, Mapping)
-            for key, value in (tree if is_dict else {role: tree}).items():
-                is_kept = role == "targets" and (key in kept if is_dict else kept)
+        kinds: dict[tuple[str, str], Any] = {}
+        for role, tree in zip(ROLES, trees, strict=True):
+            for key, value in self._parts(role, tree).items():
+                is_kept = role == "targets" and key in kept
                 array = None if value is None or is_kept else self._as_array(value, role)
                 if role == "inputs" and array is None:
                     kind = type(value).__name__ + f" of {getattr(value, 'dtype', 'objects')}"
@@ -97,49 +98,41 @@ class DatasetSource:
                         f"{key} of item 0 are of type {kind}; give inputs as a tensor, an array or "
                         "nested lists of numbers of one shape, and leave out other keys by inputs="
                     )
-                if array is None:
-                    likes[role, key] = None if value is None else []
-                else:
-                    likes[role, key] = as_tensors(array[:0] if array.shape else array)
-        return likes
+                kinds[role, key] = getattr(array, "dtype", None if value is None else list)
+        return kinds
 
     def _convert(self, role: str, key: str, value: Any, sequence: int, part: slice) -> Any:
         """Return the frames of a part of a value, or the whole value of a target per sequence."""
-        if (role, key) not in self._likes:
-            raise InputError(
-                f"{role} of item {sequence} have the key {key!r}, which item 0 has not"
-            )
-        like, given = self._likes[role, key], getattr(self, role)
-        if value is like is None:
+        kind = self._kinds.get((role, key))
+        if value is kind is None:
             return None
-        name = repr(given) if isinstance(given, str) else key
         by_frame = role == "inputs" or self.targets_per == "frame"
         if by_frame and (frames := _length(value)) != self.lengths[sequence]:
             size = "is one value" if frames is None else f"has {frames} frames"
             advice = "choose other inputs" if role == "inputs" else 'set targets_per="sequence"'
             raise InputError(
-                f"{name} of item {sequence} {size} but its length is {self.lengths[sequence]}; "
+                f"{key} of item {sequence} {size} but its length is {self.lengths[sequence]}; "
                 f"correct length, or {advice}"
             )
-        if isinstance(like, list):
+        if kind is list:
             return [*value[part]] if by_frame else Kept(value)
-        array = self._as_array(value, role, like)
+        array = self._as_array(value, role, kind)
         if array is None and role == "inputs":
             raise InputError(
-                f"{name} of item {sequence} are no numbers of one shape and of the dtype of item "
+                f"{key} of item {sequence} are no numbers of one shape and of the dtype of item "
                 f"0; {ADVICE}"
             )
         values = value if array is None else array  # of another kind, as `BlockDataset` will say
         return values[part] if by_frame else values
 
-    def _as_array(self, value: Any, role: str, like: Any = None) -> Any:
+    def _as_array(self, value: Any, role: str, kind: Any = None) -> Any:
         """Return the numbers of a value as a tensor or array, None if it has others than numbers.
 
         Args:
-            like: a tensor; lists of whole numbers are converted to its dtype if it is of floats.
+            kind: dtype of item 0; lists of whole numbers are converted to it if it is of floats.
         """
         if isinstance(value, Tensor):
-            return as_tensors(value)
+            return check_dense(value)
         if hasattr(value, "toarray"):  # scipy's sparse arrays
             return None
         if hasattr(value, "shape") and not isinstance(value, np.generic):  # numpy, h5py, zarr
@@ -158,12 +151,11 @@ class DatasetSource:
             return torch.from_numpy(array).to(self.float_dtype)
         if not np.can_cast(array.dtype, np.int64):
             return None
-        dtype = torch.bool if array.dtype == bool else torch.int64
-        whole = torch.from_numpy(array).to(dtype)
-        if isinstance(like, Tensor) and like.dtype == self.float_dtype:  # item 0 has floats
-            floats = whole.to(self.float_dtype)
-            return floats if torch.equal(floats.to(dtype), whole) else None
-        return whole
+        whole = torch.from_numpy(array if array.dtype == bool else array.astype(np.int64))
+        if kind != self.float_dtype:
+            return whole
+        floats = whole.to(self.float_dtype)
+        return floats if torch.equal(floats.to(whole.dtype), whole) else None
 
 
 def from_dataset(
@@ -207,13 +199,9 @@ def from_dataset(
         )
     if hasattr(dataset, "iloc"):  # pandas, whose [i] looks for the label i
         dataset = dataset.to_dict("records") if hasattr(dataset, "columns") else dataset.tolist()
-    if getattr(dataset, "is_nested", False):
-        dataset = dataset.unbind()
-    if hasattr(dataset, "to_dicts"):  # polars
+    elif hasattr(dataset, "to_dicts"):  # polars
         dataset = dataset.to_dicts()
-    if hasattr(dataset, "to_pylist"):  # pyarrow, whose [i] is a column
-        dataset = dataset.to_pylist()
-    lengths: Any
+    lengths: Any = length
     if isinstance(length, str):
         column = _read_column(dataset, length)
         lengths = [value if (n := _length(value)) is None else n for value in column]
@@ -225,9 +213,7 @@ def from_dataset(
                 f"length=lambda item: len(item{index})"
             )
         lengths = [length(dataset[number]) for number in range(len(dataset))]
-    elif isinstance(length, Iterable):
-        lengths = length if hasattr(length, "__len__") else [*length]
-    else:
+    elif not hasattr(length, "__len__"):
         raise InputError(
             f"length is {length!r}; give the name of a column, a list of one number per sequence, "
             "or a function of an item, such as len"
