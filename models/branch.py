@@ -82,7 +82,7 @@ class Branch(nn.Module):
             extra_BTD = self.extra(frames.extra_BT)
             temporal_input = temporal_input + extra_BTD[:, :, None].to(temporal_input.dtype)
         temporal, state = self.temporal(
-            temporal_input, self.query_embed.weight, frames.start_BT, state, frames.orders
+            temporal_input, self.query_embed.weight, frames.start_BT, state, frames.by
         )
         return torch.cat((spatial_LBTND, temporal)), state
 

@@ -20,10 +20,11 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from bload.batch.walk_order import WalkOrder
 from models import build_model
 from models.config import ModelConfig
 from models.dds import CHUNK
-from models.frames import Frames, walk_orders
+from models.frames import Frames
 
 GIB = 2**30
 
@@ -77,14 +78,14 @@ def measure_cost(
     """
     # The number of steps of a walk depends on data, so its order is made of real starts.
     start_BT = (torch.arange(shape_BT[1]) == 0).repeat(shape_BT[0], 1)
-    orders = walk_orders(start_BT, None)
+    order = WalkOrder.of(start_BT)
     with FakeTensorMode(allow_non_fake_inputs=True):
         with torch.device(device):
             model = build_model(cfg).train()
             pixels = torch.empty(*shape_BT, 3, *frame_size, dtype=torch.uint8)
             extra_BT = torch.empty(shape_BT)
         model.recomputed = 0.0
-        frames = Frames(pixels, start_BT, None, None, extra_BT, orders)
+        frames = Frames(pixels, start_BT, None, None, extra_BT, order)
         flops = count_flops(lambda: model(frames))
         with precision:
             saved = count_saved_bytes(model, lambda: model(frames))

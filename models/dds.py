@@ -145,10 +145,6 @@ class DDS(nn.Module):
             state: that of earlier `Outputs`, to continue from the last slot of each row; None:
                 every row begins anew.
         """
-        return self.compute(frames.with_orders(), state)
-
-    def compute(self, frames: Frames, state: Any = None) -> Outputs:
-        """Compute `forward`; frames without orders walk slot by slot, see `models.flat`."""
         index_I = frames.valid_slots() if self.skip_padding else None
         extent_BT2, shape_BT = frames.extent_BT2, frames.start_BT.shape
         frames = frames.blank_padding()

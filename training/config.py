@@ -145,9 +145,6 @@ class TrainConfig(ProcessConfig):
     )
     exchange: str = choice(("none", "frames"), "work that ranks share equally", "none")
     slots: int | None = number(1, 10**15, "slots to train on, in place of epochs", None)
-    bptt: int | None = number(
-        1, MAX_COUNT, "slots of back-propagation through time; null: the whole block", None
-    )
     ema: float = number(
         0, 0.999999, "decay of a moving average of the weights, which is evaluated; 0: none", 0.0
     )

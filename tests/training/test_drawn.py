@@ -48,7 +48,6 @@ VALUES: dict[str, tuple] = {
     "train.micro_batches": (1, 2),
     "train.exchange": ("none", "none", "frames"),
     "train.slots": ("null", 300),
-    "train.bptt": ("null", 8),
     "train.ema": (0, 0.9),
     "train.warmup_epochs": (0, 0.5),
     "train.muon_lr": ("null", 0.001),

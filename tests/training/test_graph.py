@@ -58,7 +58,6 @@ REASONS = {
     "loader.block_sizes=2": "several sizes",
     "model.skip_padding=true": "skipped",
     "loader.long=carry loader.t_max=20": "go on",
-    "train.bptt=8": "bptt",
     "model.recompute=0.5": "activations",
     "train.micro_batches=2": "several batches",
 }
