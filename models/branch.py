@@ -3,7 +3,6 @@
 B blocks, T slots, I = B * T pictures, S tokens, N queries, D width, L layers.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Unpack
 
@@ -12,6 +11,7 @@ from torch import Tensor, nn
 
 from models.anchors import Windows
 from models.frames import Frames
+from models.gap import GapEmbedding
 from models.position import NEAR_WAVES, sine_position
 from models.temporal import TEMPORAL_PARTS
 from models.temporal.layers import TemporalStack
@@ -50,7 +50,7 @@ class Branch(nn.Module):
         decoder_layers: int,
         temporal_layers: int,
         temporal: str,
-        extra: Callable[[int], nn.Module] | None,
+        time: str,
         anchored: bool,
         **sizes: Unpack[LayerSizes],
     ) -> None:
@@ -59,7 +59,7 @@ class Branch(nn.Module):
         self.query_embed = nn.Embedding(queries, width)
         self.decoder = SpatialDecoder(decoder_layers, **sizes)
         self.temporal = TemporalStack(TEMPORAL_PARTS[temporal], temporal_layers, **sizes)
-        self.extra = extra(width) if extra else None
+        self.gap = GapEmbedding(width) if time == "gap" else None
         self.windows = None
         if anchored:
             self.windows = Windows(queries, sizes["heads"])
@@ -77,10 +77,9 @@ class Branch(nn.Module):
             state: that of the temporal part after the slots before; None: every row begins anew.
         """
         temporal_input = spatial_LBTND[-1]
-        if self.extra is not None:
-            assert frames.extra_BT is not None, "the network reads a number per frame"
-            extra_BTD = self.extra(frames.extra_BT)
-            temporal_input = temporal_input + extra_BTD[:, :, None].to(temporal_input.dtype)
+        if self.gap is not None:
+            gap_BTD = self.gap(frames.gap_BT)
+            temporal_input = temporal_input + gap_BTD[:, :, None].to(temporal_input.dtype)
         temporal, state = self.temporal(
             temporal_input, self.query_embed.weight, frames.start_BT, state, frames.by
         )

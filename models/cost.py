@@ -83,9 +83,9 @@ def measure_cost(
         with torch.device(device):
             model = build_model(cfg).train()
             pixels = torch.empty(*shape_BT, 3, *frame_size, dtype=torch.uint8)
-            extra_BT = torch.empty(shape_BT)
+            gap_BT = torch.empty(shape_BT)
         model.recomputed = 0.0
-        frames = Frames(pixels, start_BT, None, None, extra_BT, order)
+        frames = Frames(pixels, start_BT, None, None, gap_BT, order)
         flops = count_flops(lambda: model(frames))
         with precision:
             saved = count_saved_bytes(model, lambda: model(frames))

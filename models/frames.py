@@ -44,8 +44,8 @@ class Frames:
     """Shares (x, y) in 0..1 of the canvas's width and height that each picture fills, from its
     upper left corner. The rest of the canvas does not matter, and boxes are shares of the picture.
     None: all fill the canvas."""
-    extra_BT: Tensor | None = None
-    """A number per frame, which only a network that has an embedding of it reads."""
+    gap_BT: Tensor | None = None
+    """`frame_gaps`, which only a network with ``time=gap`` reads."""
     by: WalkOrder | Literal["segments", "slots"] = "segments"
     """As in `bload.walk`."""
 
@@ -80,6 +80,6 @@ class Frames:
             pixels_BTCHW=blank(self.pixels_BTCHW, 0),
             start_BT=to_device(self.start_BT, device),
             extent_BT2=None if self.extent_BT2 is None else blank(self.extent_BT2, 1),
-            extra_BT=None if self.extra_BT is None else blank(self.extra_BT, 0),
+            gap_BT=None if self.gap_BT is None else blank(self.gap_BT, 0),
             by=by.to(device) if isinstance(by, WalkOrder) else by,
         )

@@ -233,7 +233,7 @@ def in_parallel(
     parallel.broadcast_buffers = False  # they are constant
     pixels_BTCHW = torch.zeros(1, 2, 3, 64, 64, dtype=torch.uint8, device=ranks.device)
     zeros_BT = torch.zeros(1, 2, dtype=torch.bool, device=ranks.device)
-    frames = example or Frames(pixels_BTCHW, zeros_BT, extra_BT=zeros_BT.float())
+    frames = example or Frames(pixels_BTCHW, zeros_BT, gap_BT=zeros_BT.float())
     torch.stack([values.sum() for values in predictions(parallel(frames))]).sum().backward()
     parallel.zero_grad()
     return parallel

@@ -106,8 +106,8 @@ def deviation(
 
     On another batch, the slots in reverse; weights of zero, which hide what they multiply, drawn.
     """
-    turned = {"pixels_BTCHW": frames.pixels_BTCHW.flip(1), "start_BT": frames.start_BT.flip(1)}
-    frames = replace(frames, **turned)
+    pixels_BTCHW, start_BT = frames.pixels_BTCHW.flip(1), frames.start_BT.flip(1)
+    frames = replace(frames, pixels_BTCHW=pixels_BTCHW, start_BT=start_BT)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     zeros, results = [parameter for parameter in trained if not parameter.any()], []
     with torch.random.fork_rng([frames.pixels_BTCHW.device] if torch.cuda.is_available() else []):

@@ -58,7 +58,6 @@ VALUES: dict[str, tuple] = {
     "train.checkpoint_minutes": (10, 0),
     "train.log_every": (20, 1),
     "model.dropout": (0, 0.1),
-    "model.recompute": ("none", "backbone", 0.5, "auto", "offload"),
     "loss.relation_weight": (1, 3),
     "train.device": ("cpu", "auto"),
     "dataset.small_boxes": ("keep", "file"),  # in frames of 32 pixels all boxes are small

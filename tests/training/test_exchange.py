@@ -38,7 +38,7 @@ def make_batches(lengths):
         shape = frames.start_BT.shape
         extent_BT2 = torch.rand(*shape, 2, generator=draw) / 2 + 0.5 if rank == 0 else None
         gap_BT = torch.rand(shape, generator=draw) * 30
-        frames = replace(frames, extent_BT2=extent_BT2, extra_BT=gap_BT)
+        frames = replace(frames, extent_BT2=extent_BT2, gap_BT=gap_BT)
         batches.append((frames, annotate(rank, int(frames.valid_BT.sum()))))
     return batches
 
