@@ -1,7 +1,7 @@
 """Cost of a network, measured on tensors without data: half a minute at most, at any size.
 
     python -m models.cost dds_tiny
-    python -m models.cost dds --frame-size 480 640 --frames 188 --precision bf16
+    python -m models.cost dds --frame-size 480 640 --precision bf16
 
 Everything runs under PyTorch's `FakeTensorMode`, which computes only shapes, and so without the
 memory and the time of real passes.
@@ -125,20 +125,18 @@ def count_saved_bytes(model: nn.Module, compute: Callable[[], object]) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the cost of a network of ``configs/model/``, in blocks of 94 slots on a CPU."""
+    """Print the cost of a network of ``configs/model/``, of a block of 94 slots on a CPU."""
     parser = argparse.ArgumentParser(
         prog="python -m models.cost", description="Parameters, FLOPs and memory of a network."
     )
     parser.add_argument("model", help="a name in configs/model")
     parser.add_argument("--frame-size", type=int, nargs=2, default=(64, 64), metavar=("H", "W"))
-    parser.add_argument("--frames", type=int, default=94, help="of a rank's step; default 94")
     parser.add_argument("--precision", choices=("float32", "bf16"), default="float32")
     args = parser.parse_args(arguments)
     path = Path(__file__).parents[1] / "configs" / "model" / f"{args.model}.yaml"
-    cfg, slots = ModelConfig(**yaml.safe_load(path.read_text())), min(94, args.frames)
+    cfg, device = ModelConfig(**yaml.safe_load(path.read_text())), torch.device("cpu")
     precision = torch.autocast("cpu", torch.bfloat16, enabled=args.precision == "bf16")
-    shape_BT = round(args.frames / slots), slots
-    cost = measure_cost(cfg, tuple(args.frame_size), shape_BT, precision, torch.device("cpu"))
+    cost = measure_cost(cfg, tuple(args.frame_size), (1, 94), precision, device)
     whole, least = (cost.step_bytes(share) / GIB for share in (0, 1))
     print(
         f"{args.model}: {cost.parameters:,} parameters; {cost.flops / 1e9:.3f} GFLOP a frame in a "
