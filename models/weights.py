@@ -21,7 +21,6 @@ from datasets.files import reading
 from models.config import DETR_URL, NAMED_WEIGHTS
 from models.dds import DDS
 
-RESNET = {"backbone.": ""}
 DETR = {
     "backbone.": "backbone.0.body.",
     "input_proj.": "input_proj.",
@@ -75,7 +74,7 @@ def load_weights(model: DDS, path_or_url: str) -> str:
 @torch.no_grad()
 def fill(model: DDS, state: dict[str, Tensor], source: str) -> str:
     """Copy tensors into the model; see `load_weights`."""
-    kind, prefixes = "ResNet", RESNET
+    kind, prefixes = "ResNet", {"backbone.": ""}
     if any(name.startswith("object_branch.") for name in state):
         kind, prefixes = "checkpoint", {"": ""}
     elif any(name.startswith(DETR["backbone."]) for name in state):
