@@ -307,7 +307,7 @@ class EvalJob(ProcessConfig):
     out: str | None = key("JSON file for the figures, by checkpoint if there are several", None)
     pictures: int = number(0, MAX_COUNT, "videos to draw, spread over the split", 0)
     predictions: str | None = key("Parquet file for the predictions of every frame", None)
-    relations: str | None = key("csv file for the recall of every relation and group", None)
+    relations: str | None = key("csv file for the recall of every relation", None)
 
     def __post_init__(self) -> None:
         super().__post_init__()
