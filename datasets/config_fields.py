@@ -54,8 +54,14 @@ class Checked:
             if value is None and null:
                 continue
             if "bounds" in declared.metadata:
-                minimum, maximum = declared.metadata["bounds"]
-                check_number(name, value, minimum, maximum, null)
+                least, most = declared.metadata["bounds"]
+                if not least <= value <= (sys.float_info.max if most is None else most):
+                    bounds = f"{least} to {most}"
+                    if most is None:
+                        bounds = f"a finite number, at least {least}"
+                    shown = f"{float(value):.4g}" if abs(value) > 1e18 else value
+                    offer = ", or null" if null else ""
+                    raise InputError(f"{name} is {shown}; give {bounds}{offer}")
             if "options" in declared.metadata:
                 check_choice(name, value, declared.metadata["options"])
 
@@ -67,16 +73,3 @@ def meanings(config: type) -> Iterator[tuple[str, str]]:
             if options := declared.metadata.get("options"):
                 words = f"{any_of(options)}: {words}"
             yield f"{getattr(config, 'prefix', '')}{declared.name}", words
-
-
-def check_number(
-    key: str, value: float, least: float, most: float | None = None, null: bool = False
-) -> None:
-    """Raise `InputError` unless an option is a finite number from `least` to `most`.
-
-    With `null` the message also offers null, which the caller has already accepted.
-    """
-    if not least <= value <= (sys.float_info.max if most is None else most):
-        bounds = f"a finite number, at least {least}" if most is None else f"{least} to {most}"
-        shown = f"{float(value):.4g}" if abs(value) > 1e18 else value
-        raise InputError(f"{key} is {shown}; give {bounds}{', or null' if null else ''}")

@@ -5,7 +5,7 @@ torch is imported on demand, so that configs can be checked without it.
 
 from typing import TYPE_CHECKING, Any
 
-from models.config import ModelConfig, network_keys, recomputed_share
+from models.config import ModelConfig, network_keys
 
 if TYPE_CHECKING:
     from models.dds import DDS
@@ -17,9 +17,4 @@ def build_model(cfg: ModelConfig) -> "DDS":
 
     arguments: dict[str, Any] = {key: getattr(cfg, key) for key in network_keys()}
     del arguments["name"]
-    if arguments.pop("time") == "gap":
-        from models.gap import GapEmbedding
-
-        arguments["extra"] = GapEmbedding
-    recomputed, offload = recomputed_share(cfg.recompute), cfg.recompute == "offload"
-    return DDS(**arguments, skip_padding=cfg.skip_padding, recomputed=recomputed, offload=offload)
+    return DDS(**arguments, skip_padding=cfg.skip_padding, recompute=cfg.recompute)

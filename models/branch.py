@@ -1,9 +1,8 @@
 """A branch of the network: queries that read the encoded frames, then the past.
 
-B blocks, T slots, I = B * T pictures, S tokens, N queries, D width, L layers.
+B blocks, T slots, I = B * T pictures, S tokens, N queries, D width, L layers, W waves.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Unpack
 
@@ -16,6 +15,11 @@ from models.position import NEAR_WAVES, sine_position
 from models.temporal import TEMPORAL_PARTS
 from models.temporal.layers import TemporalStack
 from models.transformer import LayerSizes, SpatialDecoder
+
+WAVES = 16
+SLOWEST, FASTEST = 0.3, 8.0
+"""Radians per e-fold of gap + 1: the slowest wave makes half a turn from 0 to 35,000 frames, the
+fastest turns by 3 radians from 1 to 2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,29 @@ def to_key_mask(inside_IS: Tensor | None) -> Tensor | None:
     return None if inside_IS is None else inside_IS[:, None, None]
 
 
+class GapEmbedding(nn.Module):
+    """Embedding of the time since the previous frame, for frames at unequal distances.
+
+    A linear layer on sines and cosines of log(1 + gap), which resolve small gaps finely and large
+    ones coarsely. The layer starts at zero: training starts as without gaps.
+    """
+
+    speeds_W: Tensor
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        speeds_W = torch.logspace(0, 1, WAVES, base=FASTEST / SLOWEST) * SLOWEST
+        self.register_buffer("speeds_W", speeds_W, persistent=False)
+        self.linear = nn.Linear(2 * WAVES, width)
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, gap_BT: Tensor) -> Tensor:
+        """Gaps in frames of the native rate, 0 on a video's first frame -> ``(B, T, D)``."""
+        angle_BTW = gap_BT.to(self.speeds_W.dtype).log1p()[..., None] * self.speeds_W
+        return self.linear(torch.cat((angle_BTW.sin(), angle_BTW.cos()), dim=-1))
+
+
 class Branch(nn.Module):
     """One of the two branches: its own queries, spatial decoder and temporal decoder.
 
@@ -50,7 +77,7 @@ class Branch(nn.Module):
         decoder_layers: int,
         temporal_layers: int,
         temporal: str,
-        extra: Callable[[int], nn.Module] | None,
+        time: str,
         anchored: bool,
         **sizes: Unpack[LayerSizes],
     ) -> None:
@@ -59,7 +86,7 @@ class Branch(nn.Module):
         self.query_embed = nn.Embedding(queries, width)
         self.decoder = SpatialDecoder(decoder_layers, **sizes)
         self.temporal = TemporalStack(TEMPORAL_PARTS[temporal], temporal_layers, **sizes)
-        self.extra = extra(width) if extra else None
+        self.gap = GapEmbedding(width) if time == "gap" else None
         self.windows = None
         if anchored:
             self.windows = Windows(queries, sizes["heads"])
@@ -77,12 +104,11 @@ class Branch(nn.Module):
             state: that of the temporal part after the slots before; None: every row begins anew.
         """
         temporal_input = spatial_LBTND[-1]
-        if self.extra is not None:
-            assert frames.extra_BT is not None, "the network reads a number per frame"
-            extra_BTD = self.extra(frames.extra_BT)
-            temporal_input = temporal_input + extra_BTD[:, :, None].to(temporal_input.dtype)
+        if self.gap is not None:
+            gap_BTD = self.gap(frames.gap_BT)
+            temporal_input = temporal_input + gap_BTD[:, :, None].to(temporal_input.dtype)
         temporal, state = self.temporal(
-            temporal_input, self.query_embed.weight, frames.start_BT, state, frames.orders
+            temporal_input, self.query_embed.weight, frames.start_BT, state, frames.by
         )
         return torch.cat((spatial_LBTND, temporal)), state
 

@@ -1,6 +1,5 @@
 """Configs of the network and its losses: every key, its type and its meaning."""
 
-import math
 from dataclasses import dataclass, fields
 
 from bload.errors import InputError
@@ -11,28 +10,7 @@ BACKBONES = ("resnet50", "resnet18", "conv")
 NAMED_WEIGHTS = ("detr", "resnet50", "resnet18")
 """Named weights: DETR's, with a ResNet-50, and torchvision's own."""
 DETR_URL = "https://dl.fbaipublicfiles.com/detr/detr-r50-e632da11.pth"
-RECOMPUTED_SHARES = {"none": 0.0, "backbone": 1.0, "offload": 0.0, "auto": 1.0}
-"""Share of the pictures to recompute, by the values of ``model.recompute`` that are not
-numbers; that of ``auto`` holds until a run chooses one."""
 LAYERS = (1, 100)
-
-
-def recomputed_share(choice: str) -> float:
-    """Return the share of the pictures to recompute that ``model.recompute`` names.
-
-    Raises:
-        InputError: it is neither a name in `RECOMPUTED_SHARES` nor a number from 0 to 1.
-    """
-    try:
-        share = RECOMPUTED_SHARES[choice] if choice in RECOMPUTED_SHARES else float(choice)
-    except ValueError:
-        share = math.nan
-    if not 0 <= share <= 1:
-        raise InputError(
-            f"model.recompute is {choice!r}; choose none, backbone, auto, offload or, as "
-            "the share of the pictures to recompute, 0 to 1"
-        )
-    return share
 
 
 @dataclass
@@ -63,8 +41,9 @@ class ModelConfig(Checked):
     weights: str | None = key(
         "initial weights: a file, a URL, detr, resnet50 or resnet18", None, changes_network=False
     )
-    recompute: str = key(
-        "activations to recompute: none, backbone, a share, auto; offload: keep them on the host",
+    recompute: str = choice(
+        ("none", "backbone", "auto", "offload"),
+        "activations to recompute; auto: as few as must be; offload: keep them on the host",
         "none",
         changes_network=False,
         defining=False,
@@ -79,7 +58,6 @@ class ModelConfig(Checked):
         super().__post_init__()
         if self.width % self.heads:
             raise InputError(f"model.heads is {self.heads}; give a divisor of width {self.width}")
-        recomputed_share(self.recompute)
 
 
 def network_keys() -> tuple[str, ...]:

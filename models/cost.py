@@ -1,7 +1,7 @@
 """Cost of a network, measured on tensors without data: half a minute at most, at any size.
 
     python -m models.cost dds_tiny
-    python -m models.cost dds --frame-size 480 640 --frames 188 --precision bf16
+    python -m models.cost dds --frame-size 480 640 --precision bf16
 
 Everything runs under PyTorch's `FakeTensorMode`, which computes only shapes, and so without the
 memory and the time of real passes.
@@ -20,10 +20,11 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from bload.batch.walk_order import WalkOrder
 from models import build_model
 from models.config import ModelConfig
 from models.dds import CHUNK
-from models.frames import Frames, walk_orders
+from models.frames import Frames
 
 GIB = 2**30
 
@@ -77,14 +78,14 @@ def measure_cost(
     """
     # The number of steps of a walk depends on data, so its order is made of real starts.
     start_BT = (torch.arange(shape_BT[1]) == 0).repeat(shape_BT[0], 1)
-    orders = walk_orders(start_BT, None)
+    order = WalkOrder.of(start_BT)
     with FakeTensorMode(allow_non_fake_inputs=True):
         with torch.device(device):
             model = build_model(cfg).train()
             pixels = torch.empty(*shape_BT, 3, *frame_size, dtype=torch.uint8)
-            extra_BT = torch.empty(shape_BT)
+            gap_BT = torch.empty(shape_BT)
         model.recomputed = 0.0
-        frames = Frames(pixels, start_BT, None, None, extra_BT, orders)
+        frames = Frames(pixels, start_BT, None, None, gap_BT, order)
         flops = count_flops(lambda: model(frames))
         with precision:
             saved = count_saved_bytes(model, lambda: model(frames))
@@ -124,20 +125,18 @@ def count_saved_bytes(model: nn.Module, compute: Callable[[], object]) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the cost of a network of ``configs/model/``, in blocks of 94 slots on a CPU."""
+    """Print the cost of a network of ``configs/model/``, of a block of 94 slots on a CPU."""
     parser = argparse.ArgumentParser(
         prog="python -m models.cost", description="Parameters, FLOPs and memory of a network."
     )
     parser.add_argument("model", help="a name in configs/model")
     parser.add_argument("--frame-size", type=int, nargs=2, default=(64, 64), metavar=("H", "W"))
-    parser.add_argument("--frames", type=int, default=94, help="of a rank's step; default 94")
     parser.add_argument("--precision", choices=("float32", "bf16"), default="float32")
     args = parser.parse_args(arguments)
     path = Path(__file__).parents[1] / "configs" / "model" / f"{args.model}.yaml"
-    cfg, slots = ModelConfig(**yaml.safe_load(path.read_text())), min(94, args.frames)
+    cfg, device = ModelConfig(**yaml.safe_load(path.read_text())), torch.device("cpu")
     precision = torch.autocast("cpu", torch.bfloat16, enabled=args.precision == "bf16")
-    shape_BT = round(args.frames / slots), slots
-    cost = measure_cost(cfg, tuple(args.frame_size), shape_BT, precision, torch.device("cpu"))
+    cost = measure_cost(cfg, tuple(args.frame_size), (1, 94), precision, device)
     whole, least = (cost.step_bytes(share) / GIB for share in (0, 1))
     print(
         f"{args.model}: {cost.parameters:,} parameters; {cost.flops / 1e9:.3f} GFLOP a frame in a "

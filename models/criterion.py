@@ -12,10 +12,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bload.batch.trees import to_device
+from bload.errors import InputError
 from datasets.annotations.vocabulary import ATTENTION
 from models.dense import dense_loss
 from models.matcher import Matches, Predictions, box_distances, match
-from models.outputs import CLASSES, LABELS, Outputs, valid_frames
+from models.outputs import CLASSES, LABELS, Outputs
 from models.targets import Targets
 
 WEIGHT_CLASS, WEIGHT_L1, WEIGHT_GIOU = 1.0, 2.5, 1.0
@@ -99,7 +100,11 @@ class Criterion:
 
 def select_valid(outputs: Outputs, valid_BT: Tensor, frames: int) -> Predictions:
     """Take the valid frames out of the outputs, in the order of ``valid_BT.flatten()``."""
-    frame_F = valid_frames(valid_BT, frames, "targets")
+    frame_F = valid_BT.flatten().nonzero().squeeze(1)
+    if len(frame_F) != frames:
+        raise InputError(
+            f"valid_BT marks {len(frame_F)} frames but there are {frames} targets; give as many"
+        )
     fields = (
         outputs.person_boxes_LBTN4,
         outputs.object_boxes_LBTN4,

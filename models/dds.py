@@ -59,8 +59,7 @@ class DDS(nn.Module):
         dropout: in attention and feed-forward; the walk through time has none.
         backbone: a name in `models.config.BACKBONES`.
         temporal: a name in `models.temporal.TEMPORAL_PARTS`.
-        extra: class of an embedding ``(B, T) -> (B, T, D)`` of `Frames.extra_BT`, which is added to
-            what the temporal decoders read.
+        time: ``gap`` adds an embedding of `Frames.gap_BT` to what the temporal decoders read.
         norm_first: norm before each sub-layer instead of after it (DETR's).
         anchored: start each query of both branches at its own point. Its position is that of the
             point, most heads look around it, and object and union boxes are relative to a learned
@@ -68,11 +67,11 @@ class DDS(nn.Module):
             `models.anchors`.
         dense: train a dense side task on the encoder's tokens as well, see `models.dense`.
         skip_padding: leave padding out of the work on single frames; the outputs are the same.
-        recomputed: share of the pictures whose per-frame part is recomputed in the backward pass,
-            see `encode_all`.
-        offload: keep what the per-frame part saves for the backward pass in host memory, all of it
-            and not on a separate stream (after ByteScale, arXiv 2502.21231). A tensor that two
-            operations save is copied twice, and weights are copied too. No effect on the CPU.
+        recompute: ``backbone`` recomputes the per-frame part in the backward pass, see
+            `encode_all`, and so does ``auto`` until `recomputed` is set to a smaller share of the
+            pictures. ``offload`` keeps what that part saves in host memory, all of it and not on a
+            separate stream (after ByteScale, arXiv 2502.21231). A tensor that two operations save
+            is copied twice, and weights are copied too. No effect on the CPU.
     """
 
     pixel_mean: Tensor
@@ -95,14 +94,14 @@ class DDS(nn.Module):
         norm_first: bool = False,
         anchored: bool = False,
         dense: bool = False,
-        extra: Callable[[int], nn.Module] | None = None,
+        time: str = "none",
         skip_padding: bool = False,
-        recomputed: float = 0.0,
-        offload: bool = False,
+        recompute: str = "none",
     ) -> None:
         super().__init__()
         self.queries, self.skip_padding = queries, skip_padding
-        self.recomputed, self.offload = recomputed, offload
+        self.recomputed = float(recompute in ("backbone", "auto"))
+        self.offload = recompute == "offload"
         sizes = LayerSizes(
             width=width,
             heads=heads,
@@ -114,7 +113,7 @@ class DDS(nn.Module):
         self.input_proj = Pointwise(self.backbone.channels, width)
         self.encoder = Encoder(encoder_layers, **sizes)
         self.object_branch, self.relation_branch = (
-            Branch(queries, decoder_layers, temporal_layers, temporal, extra, anchored, **sizes)
+            Branch(queries, decoder_layers, temporal_layers, temporal, time, anchored, **sizes)
             for _ in range(2)
         )
         self.person_box = BoxHead(width)
@@ -145,10 +144,6 @@ class DDS(nn.Module):
             state: that of earlier `Outputs`, to continue from the last slot of each row; None:
                 every row begins anew.
         """
-        return self.compute(frames.with_orders(), state)
-
-    def compute(self, frames: Frames, state: Any = None) -> Outputs:
-        """Compute `forward`; frames without orders walk slot by slot, see `models.flat`."""
         index_I = frames.valid_slots() if self.skip_padding else None
         extent_BT2, shape_BT = frames.extent_BT2, frames.start_BT.shape
         frames = frames.blank_padding()

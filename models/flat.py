@@ -1,7 +1,7 @@
 """The network as a function of tensors alone, so that a GPU can record it. B blocks, T slots.
 
-The orders of walks in `Frames` differ from batch to batch. Without orders, walks go slot by slot,
-and all batches of a shape are one CUDA graph, or one graph of `torch.compile`.
+The order of walks by segments differs from batch to batch. By slots, all batches of a shape are one
+CUDA graph, or one graph of `torch.compile`.
 """
 
 from collections.abc import Callable
@@ -50,7 +50,7 @@ class FlatCore(nn.Module):
         """Return the predictions that have a gradient, in the order of `Outputs`."""
         given: dict[str, Any] = dict(zip(self.names, values, strict=True))
         with self.precision():
-            return predictions(self.model.compute(Frames(**given)))
+            return predictions(self.model(Frames(**given, by="slots")))
 
 
 def predictions(outputs: Outputs) -> tuple[Tensor, ...]:

@@ -3,8 +3,8 @@
 B blocks, T slots, I of these with a frame, C H W image.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -23,14 +23,6 @@ def frame_gaps(batch: Batch) -> Tensor:
     gap_BT = torch.zeros(batch.valid_BT.shape)
     gap_BT[batch.valid_BT] = torch.tensor([target.gap for target in batch.targets])
     return gap_BT.masked_fill(batch.start_BT, 0)
-
-
-def walk_orders(start_BT: Tensor, slots: int | None) -> list[WalkOrder]:
-    """Return the orders, on the host, of chunks of so many slots or of all slots at once.
-
-    Gradients stay within a chunk. Starts that are on a device synchronise with it once.
-    """
-    return [WalkOrder.of(chunk) for chunk in start_BT.cpu().split(slots or start_BT.shape[1], 1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +44,10 @@ class Frames:
     """Shares (x, y) in 0..1 of the canvas's width and height that each picture fills, from its
     upper left corner. The rest of the canvas does not matter, and boxes are shares of the picture.
     None: all fill the canvas."""
-    extra_BT: Tensor | None = None
-    """A number per frame, which only a network that has an embedding of it reads."""
-    orders: Sequence[WalkOrder] | None = None
-    """`walk_orders` of the starts; None: walks go slot by slot over the whole block."""
+    gap_BT: Tensor | None = None
+    """`frame_gaps`, which only a network with ``time=gap`` reads."""
+    by: WalkOrder | Literal["segments", "slots"] = "segments"
+    """As in `bload.walk`."""
 
     def valid_slots(self) -> Tensor | None:
         """Return the index ``(I,)`` of the slots that hold a frame, on the device; None: all do.
@@ -68,13 +60,13 @@ class Frames:
         valid_BT[0, 0] |= ~valid_BT.any()  # so every parameter has a gradient on every rank
         return to_device(valid_BT.flatten().nonzero().squeeze(1), self.pixels_BTCHW.device)
 
-    def with_orders(self) -> "Frames":
-        """Return these frames with `orders`; without any, gradients reach back to each start."""
-        return self if self.orders else replace(self, orders=walk_orders(self.start_BT, None))
-
     def blank_padding(self) -> "Frames":
-        """Move everything to the device of the pixels, with nothing left in padding."""
+        """Move everything to the device of the pixels, with nothing left in padding.
+
+        Walks by segments get their order, the same for all walks.
+        """
         device = self.pixels_BTCHW.device
+        by = WalkOrder.of(self.start_BT) if self.by == "segments" else self.by
         padding_BT = None if self.valid_BT is None else ~to_device(self.valid_BT, device)
 
         def blank(values: Tensor, value: float) -> Tensor:
@@ -88,6 +80,6 @@ class Frames:
             pixels_BTCHW=blank(self.pixels_BTCHW, 0),
             start_BT=to_device(self.start_BT, device),
             extent_BT2=None if self.extent_BT2 is None else blank(self.extent_BT2, 1),
-            extra_BT=None if self.extra_BT is None else blank(self.extra_BT, 0),
-            orders=self.orders and [order.to(device) for order in self.orders],
+            gap_BT=None if self.gap_BT is None else blank(self.gap_BT, 0),
+            by=by.to(device) if isinstance(by, WalkOrder) else by,
         )

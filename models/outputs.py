@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bload.errors import InputError
 from datasets.annotations.vocabulary import ATTENTION, OBJECTS, RELATIONS
 
 CLASSES = len(OBJECTS)
@@ -46,16 +45,3 @@ class Outputs:
 def relation_scores(logits: Tensor) -> Tensor:
     """Relation logits ``(..., 26)`` -> scores: softmax over attention, sigmoid for the others."""
     return torch.cat((logits[..., ATTENTION].softmax(-1), logits[..., LABELS].sigmoid()), dim=-1)
-
-
-def valid_frames(valid_BT: Tensor, count: int, things: str) -> Tensor:
-    """Return the index ``(F,)`` of the valid frames in ``valid_BT.flatten()``.
-
-    Raises `InputError` if F is not `count`, the number of `things` that belong to them.
-    """
-    frame_F = valid_BT.flatten().nonzero().squeeze(1)
-    if len(frame_F) != count:
-        raise InputError(
-            f"valid_BT marks {len(frame_F)} frames but there are {count} {things}; give as many"
-        )
-    return frame_F

@@ -11,7 +11,7 @@ from torchvision.ops import box_convert
 
 from bload.batch.trees import to_device
 from datasets.scoring.prediction import FramePrediction
-from models.outputs import Outputs, relation_scores, valid_frames
+from models.outputs import Outputs, relation_scores
 
 
 @torch.no_grad()
@@ -28,12 +28,9 @@ def predict(
         valid_BT: bool.
         sizes_hw: native (height, width) of the valid frames, in the order of
             ``valid_BT.flatten()``.
-
-    Raises:
-        InputError: there are not as many sizes as valid frames.
     """
     device = outputs.class_logits_LBTNK.device
-    frame_F = to_device(valid_frames(valid_BT, len(sizes_hw), "sizes"), device)
+    frame_F = to_device(valid_BT.flatten().nonzero().squeeze(1), device)
 
     def select_last_layer(field: Tensor) -> Tensor:
         return field[-1].flatten(0, 1).index_select(0, frame_F)

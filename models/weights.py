@@ -9,10 +9,8 @@ half of Action Genome's objects are not COCO's.
 """
 
 import re
-import sys
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import torch
 import torchvision
@@ -23,7 +21,6 @@ from datasets.files import reading
 from models.config import DETR_URL, NAMED_WEIGHTS
 from models.dds import DDS
 
-RESNET = {"backbone.": ""}
 DETR = {
     "backbone.": "backbone.0.body.",
     "input_proj.": "input_proj.",
@@ -50,11 +47,6 @@ def load_weights(model: DDS, path_or_url: str) -> str:
         InputError: the file is missing, broken or of something else, or its backbone is not the
             model's.
     """
-    return fill(model, read_weights(path_or_url), path_or_url)
-
-
-def read_weights(path_or_url: str) -> dict[str, Tensor]:
-    """Read the tensors of a file, without executing anything; raises as `load_weights`."""
     source = path_or_url
     if source in NAMED_WEIGHTS:
         is_detr = source == "detr"
@@ -65,23 +57,24 @@ def read_weights(path_or_url: str) -> dict[str, Tensor]:
             f"run is trained), a URL, {', '.join(NAMED_WEIGHTS)} or null; DETR's file is {DETR_URL}"
         )
     with reading(source, "fetch it (wget URL), and give its path as model.weights=FILE"):
-        options: dict[str, Any] = {"map_location": "cpu", "weights_only": True}
         if "://" in source:
-            options |= {"check_hash": re.search(r"-[a-f0-9]{8,}\.", source) is not None}
-            options |= {"progress": sys.stderr.isatty()}
-            state = torch.hub.load_state_dict_from_url(source, **options)
+            named = path_or_url in NAMED_WEIGHTS  # with a hash in the URL
+            state = torch.hub.load_state_dict_from_url(
+                source, map_location="cpu", check_hash=named, weights_only=True
+            )
         else:
-            state = torch.load(source, **options)
+            state = torch.load(source, map_location="cpu", weights_only=True)
     if isinstance(state, dict) and isinstance(state.get("model"), dict):
         state = state["model"]
     pairs = state.items() if isinstance(state, dict) else ()
-    return {str(name): value for name, value in pairs if isinstance(value, Tensor)}
+    tensors = {str(name): value for name, value in pairs if isinstance(value, Tensor)}
+    return fill(model, tensors, path_or_url)
 
 
 @torch.no_grad()
 def fill(model: DDS, state: dict[str, Tensor], source: str) -> str:
     """Copy tensors into the model; see `load_weights`."""
-    kind, prefixes = "ResNet", RESNET
+    kind, prefixes = "ResNet", {"backbone.": ""}
     if any(name.startswith("object_branch.") for name in state):
         kind, prefixes = "checkpoint", {"": ""}
     elif any(name.startswith(DETR["backbone."]) for name in state):

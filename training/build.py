@@ -23,7 +23,7 @@ from models.backbone import freeze_first_stage
 from models.criterion import Criterion
 from models.dds import DDS
 from models.flat import predictions
-from models.frames import Frames, frame_gaps, walk_orders
+from models.frames import Frames, frame_gaps
 from training.ablations import Ablation
 from training.config import TrainConfig, TrainJob
 from training.data import Data
@@ -43,8 +43,6 @@ class Inputs:
 
     letterbox: Letterbox
     device: torch.device
-    bptt: int | None = None
-    """Slots of back-propagation through time; None: the whole block."""
 
     def __call__(self, batch: Batch, epoch: int = 0) -> tuple[Frames, Sequence[FrameTargets]]:
         """Return the frames of a batch, and the targets that fit them."""
@@ -55,7 +53,6 @@ class Inputs:
             batch.valid_BT,
             extent_BT2,
             frame_gaps(batch),
-            walk_orders(batch.start_BT, self.bptt),
         )
         return frames, device_batch.targets
 
@@ -201,7 +198,7 @@ def build_training(
     augmentation = Augmentation(**vars(augment), seed=train.seed) if augment else None
     average_fn = get_ema_multi_avg_fn(train.ema) if train.ema else None
     average = AveragedModel(model, multi_avg_fn=average_fn) if average_fn else None
-    inputs = Inputs(Letterbox(source, augmentation), ranks.device, train.bptt)
+    inputs = Inputs(Letterbox(source, augmentation), ranks.device)
     network, example = record_if_possible(cfg, ranks, model, loader, inputs)
     training = Training(
         cfg=train,
@@ -236,7 +233,7 @@ def in_parallel(
     parallel.broadcast_buffers = False  # they are constant
     pixels_BTCHW = torch.zeros(1, 2, 3, 64, 64, dtype=torch.uint8, device=ranks.device)
     zeros_BT = torch.zeros(1, 2, dtype=torch.bool, device=ranks.device)
-    frames = example or Frames(pixels_BTCHW, zeros_BT, extra_BT=zeros_BT.float())
+    frames = example or Frames(pixels_BTCHW, zeros_BT, gap_BT=zeros_BT.float())
     torch.stack([values.sum() for values in predictions(parallel(frames))]).sum().backward()
     parallel.zero_grad()
     return parallel

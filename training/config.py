@@ -145,9 +145,6 @@ class TrainConfig(ProcessConfig):
     )
     exchange: str = choice(("none", "frames"), "work that ranks share equally", "none")
     slots: int | None = number(1, 10**15, "slots to train on, in place of epochs", None)
-    bptt: int | None = number(
-        1, MAX_COUNT, "slots of back-propagation through time; null: the whole block", None
-    )
     ema: float = number(
         0, 0.999999, "decay of a moving average of the weights, which is evaluated; 0: none", 0.0
     )
@@ -310,7 +307,7 @@ class EvalJob(ProcessConfig):
     out: str | None = key("JSON file for the figures, by checkpoint if there are several", None)
     pictures: int = number(0, MAX_COUNT, "videos to draw, spread over the split", 0)
     predictions: str | None = key("Parquet file for the predictions of every frame", None)
-    relations: str | None = key("csv file for the recall of every relation and group", None)
+    relations: str | None = key("csv file for the recall of every relation", None)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -61,7 +61,6 @@ def why_not(cfg: TrainJob, model: DDS, loader: BlockLoader) -> str:
         "padding is skipped (model.skip_padding)": model.skip_padding,
         "ranks exchange frames (train.exchange)": model.exchange,
         "states go on from step to step (loader.long=carry)": loader.sampler.plan.carries,
-        "gradients stop within blocks (train.bptt)": cfg.train.bptt is not None,
         "not all activations are kept (model.recompute)": model.recomputed > 0 or model.offload,
         "a step has several batches (train.micro_batches)": cfg.train.micro_batches > 1,
         "ranks have unequal batches (loader.balance)": cfg.loader.balance == "counts",
@@ -107,8 +106,8 @@ def deviation(
 
     On another batch, the slots in reverse; weights of zero, which hide what they multiply, drawn.
     """
-    turned = {"pixels_BTCHW": frames.pixels_BTCHW.flip(1), "start_BT": frames.start_BT.flip(1)}
-    frames = replace(frames, **turned, orders=None)
+    pixels_BTCHW, start_BT = frames.pixels_BTCHW.flip(1), frames.start_BT.flip(1)
+    frames = replace(frames, pixels_BTCHW=pixels_BTCHW, start_BT=start_BT)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     zeros, results = [parameter for parameter in trained if not parameter.any()], []
     with torch.random.fork_rng([frames.pixels_BTCHW.device] if torch.cuda.is_available() else []):

@@ -54,7 +54,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--split", choices=SPLITS, help="default: the one in the file")
     parser.add_argument("--iou", choices=("inclusive", "continuous"), default="inclusive")
     parser.add_argument("--small-boxes", choices=SMALL_BOXES, help="default: as in the file")
-    parser.add_argument("--relations", help="csv file for the recall of every relation and group")
+    parser.add_argument("--relations", help="csv file for the recall of every relation")
     parser.add_argument("--out", help="json file for the figures")
     args = parser.parse_args(arguments)
     metadata = read_metadata(args.file)

@@ -26,15 +26,10 @@ import numpy as np
 from bload import InputError
 from bload.errors import check_choice
 from datasets.annotations.targets import FrameTargets
-from datasets.annotations.vocabulary import GROUPS, RELATIONS
+from datasets.annotations.vocabulary import RELATIONS
 from datasets.scoring.iou import CONVENTIONS
 from datasets.scoring.prediction import FramePrediction
 from datasets.scoring.ranking import CONSTRAINTS, KS, triplet_ranks
-
-_CLASS_OF_R = {
-    "relation": np.arange(len(RELATIONS)),
-    "group": np.repeat(np.arange(3), [part.stop - part.start for part in GROUPS.values()]),
-}
 
 
 class RecallMeter:
@@ -108,23 +103,21 @@ class RecallMeter:
             found_G, frame_G = found_G[chosen_G], frame_G[chosen_G]
         return float(_mean_over_frames(found_G, frame_G, np.zeros_like(frame_G), len(self), 1)[0])
 
-    def class_recalls(
-        self, constraint: str, k: int, grouping: str = "relation", pooled: bool = False
-    ) -> np.ndarray:
-        """Return the Recall@K of each class, float64, NaN for a class that never occurs.
+    def class_recalls(self, constraint: str, k: int, pooled: bool = False) -> np.ndarray:
+        """Return the Recall@K of each relation, float64 ``(R,)``, NaN for one that never occurs.
 
-        Classes are the 26 relations, or by ``group`` attention, spatial and contacting. The recall
-        is the mean over the frames that have the class, or `pooled`: found / ground truth.
+        It is the mean over the frames that have the relation, or `pooled`: found / ground truth.
         """
-        found_G, (class_G, classes) = self._is_found(constraint, k), self._classes(grouping)
-        frame_G = np.zeros_like(class_G) if pooled else self._frame_of_triplet()
-        return _mean_over_frames(found_G, frame_G, class_G, 1 if pooled else len(self), classes)
+        found_G, relation_G = self._is_found(constraint, k), self._column("relation_G")
+        frame_G = np.zeros_like(relation_G) if pooled else self._frame_of_triplet()
+        frames = 1 if pooled else len(self)
+        return _mean_over_frames(found_G, frame_G, relation_G, frames, len(RELATIONS))
 
-    def class_counts(self, grouping: str = "relation") -> tuple[np.ndarray, np.ndarray]:
-        """Return, for each class, its ground-truth triplets and the frames that have it, int64."""
-        class_G, classes = self._classes(grouping)
-        frames = np.unique(self._frame_of_triplet() * classes + class_G) % classes
-        return np.bincount(class_G, minlength=classes), np.bincount(frames, minlength=classes)
+    def class_counts(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return, for each relation, its triplets and the frames that have it, int64 ``(R,)``."""
+        relation_G, classes = self._column("relation_G"), len(RELATIONS)
+        frames = np.unique(self._frame_of_triplet() * classes + relation_G) % classes
+        return np.bincount(relation_G, minlength=classes), np.bincount(frames, minlength=classes)
 
     def summary(self, ks: Sequence[int] = KS) -> dict[str, float]:
         """Return ``{with,semi,no}/{recall,mean_recall,pooled_mean_recall}@K`` and counts."""
@@ -178,10 +171,6 @@ class RecallMeter:
 
     def _is_found(self, constraint: str, k: int) -> np.ndarray:
         return self._column("ranks_SG")[CONSTRAINTS.index(constraint)] < k
-
-    def _classes(self, grouping: str) -> tuple[np.ndarray, int]:
-        class_of_R = _CLASS_OF_R[grouping]
-        return class_of_R[self._column("relation_G")], int(class_of_R[-1]) + 1
 
     def _frame_of_triplet(self) -> np.ndarray:
         """Return each triplet's frame number in order of names: sums do not depend on arrival."""

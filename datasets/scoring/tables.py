@@ -20,38 +20,31 @@ from datasets.scoring.recall import RecallMeter
 MEASURES = {"recall": "R", "mean_recall": "mR", "pooled_mean_recall": "pooled mR"}
 """Measures of `RecallMeter.summary` and their short names."""
 
-GROUP_NAMES = tuple(key.removesuffix("_relationship") for key in GROUPS)
-
 
 def relation_rows(meter: RecallMeter, checkpoint: str) -> list[dict[str, Any]]:
-    """Return one row per constraint, K, and relation or group.
+    """Return one row per constraint, K and relation.
 
-    ``kind`` is ``relation`` or ``group``; ``triplets`` and ``frames`` count the ground truth and
-    the frames that have it; ``recall`` is the mean over those frames, ``pooled_recall`` found /
-    ground truth, both NaN where there is nothing to find.
+    ``group`` is attention, spatial or contacting; ``triplets`` and ``frames`` count the ground
+    truth and the frames that have it; ``recall`` is the mean over those frames, ``pooled_recall``
+    found / ground truth, both NaN where there is nothing to find.
     """
-    groups = np.repeat(GROUP_NAMES, [part.stop - part.start for part in GROUPS.values()])
-    kinds = (
-        ("relation", RELATIONS, groups, *meter.class_counts()),
-        ("group", GROUP_NAMES, GROUP_NAMES, *meter.class_counts("group")),
-    )
+    groups = [key.removesuffix("_relationship") for key in GROUPS]
+    triplets, frames = meter.class_counts()
     tables = [
         pd.DataFrame(
             {
                 "checkpoint": checkpoint,
                 "constraint": constraint,
                 "k": k,
-                "kind": kind,
-                "name": names,
-                "group": group,
+                "name": RELATIONS,
+                "group": np.repeat(groups, [part.stop - part.start for part in GROUPS.values()]),
                 "triplets": triplets,
                 "frames": frames,
-                "recall": meter.class_recalls(constraint, k, kind),
-                "pooled_recall": meter.class_recalls(constraint, k, kind, pooled=True),
+                "recall": meter.class_recalls(constraint, k),
+                "pooled_recall": meter.class_recalls(constraint, k, pooled=True),
             }
         )
         for constraint, k in product(CONSTRAINTS, KS)
-        for kind, names, group, triplets, frames in kinds
     ]
     return pd.concat(tables).to_dict("records")
 

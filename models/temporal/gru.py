@@ -3,7 +3,6 @@
 B blocks, T slots, N queries, D width.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,34 +11,6 @@ from torch import Tensor, nn
 
 from bload.batch.walk import walk
 from models.temporal.layers import gate_bias, no_autocast
-
-
-@dataclass(frozen=True)
-class GRUStep:
-    """The unit's step from slot to slot.
-
-    The inputs of a slot are the projections of the present frame, ``(B, N, 3 D)``.
-    """
-
-    start_D: Tensor
-    weight: Tensor
-    bias: Tensor
-
-    def init_state(self, inputs: Tensor) -> Tensor:
-        """Return the learned start for every query: there is no previous frame."""
-        return self.start_D.expand(*inputs.shape[:2], -1)
-
-    def step(self, inputs: Tensor, state: Any) -> tuple[Tensor, Tensor]:
-        """Step one slot: inputs ``(B, N, 3 D)``, state ``(B, N, D)`` -> the new state, twice."""
-        width = state.shape[-1]
-        memory = F.linear(state, self.weight, self.bias)
-        gates = torch.sigmoid(inputs[..., : 2 * width] + memory[..., : 2 * width])
-        reset, keep = gates.chunk(2, dim=-1)
-        candidate = torch.tanh(
-            torch.addcmul(inputs[..., 2 * width :], reset, memory[..., 2 * width :])
-        )
-        state = torch.lerp(candidate, state, keep)
-        return state, state
 
 
 class GRUMemory(nn.Module):
@@ -66,5 +37,20 @@ class GRUMemory(nn.Module):
         cell = self.cell
         with no_autocast(read_BTND.device):
             inputs_BTND = F.linear(read_BTND.to(self.start.dtype), cell.weight_ih, cell.bias_ih)
-            recurrence = GRUStep(self.start, cell.weight_hh, cell.bias_hh)
-            return walk(recurrence, inputs_BTND, start_BT, state, by)
+            return walk(self, inputs_BTND, start_BT, state, by)
+
+    def init_state(self, inputs: Tensor) -> Tensor:
+        """Return the learned start for every query: there is no previous frame."""
+        return self.start.expand(*inputs.shape[:2], -1)
+
+    def step(self, inputs: Tensor, state: Any) -> tuple[Tensor, Tensor]:
+        """Step one slot: inputs ``(B, N, 3 D)``, state ``(B, N, D)`` -> the new state, twice."""
+        width = state.shape[-1]
+        memory = F.linear(state, self.cell.weight_hh, self.cell.bias_hh)
+        gates = torch.sigmoid(inputs[..., : 2 * width] + memory[..., : 2 * width])
+        reset, keep = gates.chunk(2, dim=-1)
+        candidate = torch.tanh(
+            torch.addcmul(inputs[..., 2 * width :], reset, memory[..., 2 * width :])
+        )
+        state = torch.lerp(candidate, state, keep)
+        return state, state

@@ -3,7 +3,7 @@
 B blocks, T slots, N queries, D width, L layers.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Unpack
 
 import torch
@@ -38,33 +38,19 @@ class TemporalStack(nn.Module):
         query_position_ND: Tensor,
         start_BT: Tensor,
         state: list[Any] | None = None,
-        orders: Sequence[WalkOrder] | None = None,
+        by: WalkOrder | str = "segments",
     ) -> tuple[Tensor, list[Any]]:
         """Return the outputs of all layers ``(L, B, T, N, D)`` and the state of each, detached.
 
-        With the orders of several chunks of slots, from `walk_orders`, the values are those of the
-        whole block: states pass from chunk to chunk, gradients do not (truncated back-propagation
-        through time).
-
         Args:
             state: what an earlier call returned, to continue inside a video; None starts anew.
-            orders: None: walks go slot by slot over the whole block.
         """
-        state, outputs, first = state or [None] * len(self.layers), [], 0
-        whole: list[WalkOrder | None] = [None]
-        for order in orders or whole:
-            part = slice(first, first + (order.slots if order else start_BT.shape[1]))
-            tokens, outputs_L, states = embeddings_BTND[:, part], [], []
-            for layer, old in zip(self.layers, state, strict=True):
-                tokens, new = layer(
-                    tokens, query_position_ND, start_BT[:, part], old, order or "slots"
-                )
-                outputs_L.append(tokens)
-                states.append(new)
-            state = tree_map_only(Tensor, Tensor.detach, states)
-            outputs.append(self.norm(torch.stack(outputs_L)))
-            first = part.stop
-        return outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=2), state
+        outputs_L, states = [], []
+        for layer, old in zip(self.layers, state or [None] * len(self.layers), strict=True):
+            embeddings_BTND, new = layer(embeddings_BTND, query_position_ND, start_BT, old, by)
+            outputs_L.append(embeddings_BTND)
+            states.append(new)
+        return self.norm(torch.stack(outputs_L)), tree_map_only(Tensor, Tensor.detach, states)
 
 
 def no_autocast(device: torch.device) -> torch.autocast:

@@ -30,7 +30,7 @@ class ScanMemory(nn.Module):
         h_t = (1 - z_t) h_{t-1} + z_t x_t,
 
     with the gate z and the content x from the present frame alone. So all slots are computed at
-    once, in 2 log2(T) rounds (`linear_scan`), with memory for a few ``(B, T, N, D)``. No gate sees
+    once, in 2 log2(T) rounds (`LinearScan`), with memory for a few ``(B, T, N, D)``. No gate sees
     what is remembered; more layers make up for that. At a start, the learned start replaces h. The
     gates begin with memories from 1 to 94 frames. The state is ``(B, N, D)``.
     """
@@ -56,18 +56,8 @@ class ScanMemory(nn.Module):
             add_BTND = torch.addcmul(gate_BTND * self.content(read_BTND), keep_BTND, reset_BT1D)
             if state is None:
                 state = self.start.expand(len(read_BTND), *read_BTND.shape[2:])
-            h_BTND = linear_scan(keep_BTND.masked_fill(start_BT11, 0), add_BTND, state)
+            h_BTND = LinearScan.apply(keep_BTND.masked_fill(start_BT11, 0), add_BTND, state)
             return h_BTND, h_BTND[:, -1]
-
-
-def linear_scan(keep: Tensor, add: Tensor, state: Tensor) -> Tensor:
-    """Compute all h of the recurrence, differentiable in all three arguments.
-
-    The backward pass is the same scan from the last slot to the first. It needs only `keep`, the
-    outputs and the state, nothing of the rounds. `keep`, in 0..1, `add` and h are ``(B, T, ...)``,
-    the state before the first slot ``(B, ...)``.
-    """
-    return _LinearScan.apply(keep, add, state)
 
 
 def _solve(keep: Tensor, add: Tensor, state: Tensor) -> Tensor:
@@ -84,7 +74,14 @@ def _solve(keep: Tensor, add: Tensor, state: Tensor) -> Tensor:
     return h
 
 
-class _LinearScan(torch.autograd.Function):
+class LinearScan(torch.autograd.Function):
+    """All h of the recurrence, differentiable in all three arguments.
+
+    The backward pass is the same scan from the last slot to the first. It needs only `keep`, the
+    outputs and the state, nothing of the rounds. `keep`, in 0..1, `add` and h are ``(B, T, ...)``,
+    the state before the first slot ``(B, ...)``.
+    """
+
     @staticmethod
     def forward(ctx: Any, keep: Tensor, add: Tensor, state: Tensor) -> Tensor:
         h = _solve(keep, add, state)

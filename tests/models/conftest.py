@@ -57,7 +57,7 @@ def tiny(**changes: int | float | bool | str) -> DDS:
     model = build_model(replace(SMALL, **changes)).double()
     # Memories, starts and gaps are silent before training; here they speak, or none would be heard.
     for name, parameter in model.named_parameters():
-        if "readout" in name or ".extra." in name or name.endswith(".start"):
+        if "readout" in name or ".gap." in name or name.endswith(".start"):
             nn.init.normal_(parameter, std=0.3)
     return model
 

@@ -31,7 +31,7 @@ def alone(model, videos, video):
     """Outputs of one video in a batch of its own."""
     length = len(videos[video])
     start_BT = torch.arange(length)[None] == 0
-    return model(Frames(videos[video][None], start_BT, extra_BT=gaps_of(video)[None, :length]))
+    return model(Frames(videos[video][None], start_BT, gap_BT=gaps_of(video)[None, :length]))
 
 
 @pytest.mark.parametrize("temporal", TEMPORAL_PARTS)
@@ -48,7 +48,7 @@ def test_a_block_gives_the_outputs_and_gradients_of_its_videos_alone(temporal, k
     padding = ~valid[..., None, None, None]
     frames = batch.pixels_BTCHW.double().masked_fill(padding, float("nan"))
     gap_BT = torch.stack([gaps_of(*block, padding=float("nan")) for block in BLOCKS])
-    packed = model(Frames(frames, start, valid, extra_BT=gap_BT))
+    packed = model(Frames(frames, start, valid, gap_BT=gap_BT))
     packed_loss = criterion(packed, targets, valid, total)["loss"]
     packed_loss.backward()
     together = gradients(model)
@@ -73,7 +73,7 @@ def test_a_block_gives_the_outputs_and_gradients_of_its_videos_alone(temporal, k
 
     # The same comparison fails with a wrong start table, if there is a memory to leak.
     start[0, len(videos[0])] = False
-    criterion(model(Frames(frames, start, valid, extra_BT=gap_BT)), targets, valid, total)[
+    criterion(model(Frames(frames, start, valid, gap_BT=gap_BT)), targets, valid, total)[
         "loss"
     ].backward()
     leak = (gradients(model) - apart).abs().max()

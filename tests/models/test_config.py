@@ -19,4 +19,4 @@ def test_a_network_is_built_from_every_key_that_is_computed():
     assert branch.query_embed.weight.shape == (7, 24)
     assert "GRU" in type(branch.temporal.layers[0].memory).__name__
     assert not layer.sublayer1.norm_first
-    assert None not in (model.reference, model.dense, branch.extra, branch.windows)
+    assert None not in (model.reference, model.dense, branch.gap, branch.windows)

@@ -2,7 +2,7 @@
 
 import torch
 
-from models.gap import GapEmbedding
+from models.branch import GapEmbedding
 
 
 def test_gaps_are_told_apart_small_ones_finely_and_large_ones_coarsely():

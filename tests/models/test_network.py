@@ -6,7 +6,7 @@ from torch import nn
 
 from models.criterion import Criterion, loss_divisors
 from models.dds import DDS
-from models.frames import Frames, walk_orders
+from models.frames import Frames
 from models.targets import to_tensors
 from models.temporal import TEMPORAL_PARTS
 from tests.models.conftest import annotate, difference, gradients, tensors, tiny
@@ -46,23 +46,6 @@ def test_dropout_acts_in_training_alone():
     assert difference(model(frames), model(frames)) > 1e-3
     model.eval()
     assert difference(model(frames), model(frames)) == 0
-
-
-@pytest.mark.parametrize("temporal", TEMPORAL_PARTS)
-def test_truncation_in_time_cuts_the_gradients_of_both_branches(temporal):
-    model = tiny(temporal=temporal, time="gap")
-    frames, start = batch(1, 5)
-    gap_BT = torch.tensor([[0, 3, 1, 40, 2.0]], requires_grad=True)
-    whole = model(Frames(frames, start, extra_BT=gap_BT))
-    cut = model(Frames(frames, start, extra_BT=gap_BT, orders=walk_orders(start, 2)))
-    assert difference(whole, cut) < 1e-12
-    # What the last slot predicts goes back through gaps to the video's start, or to its chunk's.
-    for outputs, first in ((whole, 0), (cut, 4)):
-        for branch in (outputs.class_logits_LBTNK, outputs.relation_logits_LBTNR):
-            said = branch[-1, 0, 4]
-            weights = torch.arange(said.numel(), dtype=said.dtype).cos().view_as(said)
-            (gradient,) = torch.autograd.grad((said * weights).sum(), gap_BT, retain_graph=True)
-            assert gradient[0].nonzero().min() == (4 if temporal == "none" else first)
 
 
 @pytest.mark.parametrize("temporal", TEMPORAL_PARTS)

@@ -11,7 +11,7 @@ from torch._dynamo.testing import CompileCounterWithBackend
 
 import models.dds
 from models.flat import FlatCore, predictions
-from models.frames import Frames, walk_orders
+from models.frames import Frames
 from models.temporal import TEMPORAL_PARTS
 from tests.models.conftest import gradients, loss_of, random_frames, tiny
 
@@ -43,12 +43,9 @@ def values_of(model, frames, half=False):
     return [*found, gradient]
 
 
-@pytest.mark.parametrize(
-    ("bptt", "changes"), [(None, {"anchored": True, "dense": True}), (4, {"norm_first": False})]
-)
+@pytest.mark.parametrize("changes", [{"anchored": True, "dense": True}, {"norm_first": False}])
 @pytest.mark.parametrize("temporal", TEMPORAL_PARTS)
-def test_skipped_padding_gives_the_same_outputs_and_gradients(frames, temporal, bptt, changes):
-    frames = replace(frames, orders=walk_orders(frames.start_BT, bptt))
+def test_skipped_padding_gives_the_same_outputs_and_gradients(frames, temporal, changes):
     computed, skipped = (
         values_of(tiny(temporal=temporal, skip_padding=skips, **changes), frames)
         for skips in (False, True)
@@ -75,7 +72,8 @@ def test_only_valid_frames_reach_the_backbone(frames):
 @pytest.mark.parametrize(("dropout", "half"), [(0.3, False), (0.0, True)])
 @pytest.mark.parametrize("share", [0.6, 1.0])
 def test_random_numbers_and_roundings_are_drawn_again(frames, monkeypatch, dropout, half, share):
-    model = tiny(dropout=dropout, recompute=str(share))
+    model = tiny(dropout=dropout)
+    model.recomputed = share
     model = model.float() if half else model
     again = values_of(model, frames, half)
     monkeypatch.setattr(models.dds, "checkpoint", lambda encode, *chunk, **_: encode(*chunk))
@@ -127,7 +125,7 @@ def all_of(outputs: tuple[Tensor, ...], model: torch.nn.Module) -> list[Tensor]:
 def test_walks_by_slots_have_the_outputs_and_gradients_of_walks_by_segments(frames, part):
     """With dropout, which draws in the same order."""
     model = tiny(temporal=part, time="gap", dropout=0.2)
-    frames = replace(frames, extra_BT=torch.arange(18.0).view(3, 6))
+    frames = replace(frames, gap_BT=torch.arange(18.0).view(3, 6))
     core = FlatCore(model, frames)
     torch.manual_seed(1)
     wanted = all_of(predictions(model(frames)), model)

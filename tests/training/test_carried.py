@@ -16,7 +16,7 @@ CARRY = ("loader.long=carry", "loader.t_max=10", "train.batch_slots=40", "model.
 def predict(model, batch, before):
     """Class logits by video and position, and what the rows remember."""
     gap_BT = frame_gaps(batch)
-    frames = Frames(batch.inputs_BT, batch.start_BT, batch.valid_BT, extra_BT=gap_BT)
+    frames = Frames(batch.inputs_BT, batch.start_BT, batch.valid_BT, gap_BT=gap_BT)
     outputs = model(frames, before)
     logits, valid_BT = outputs.class_logits_LBTNK[-1][batch.valid_BT], batch.valid_BT
     places = batch.sequence_BT[valid_BT].tolist(), batch.position_BT[valid_BT].tolist()
@@ -40,7 +40,7 @@ def test_predictions_are_those_of_uncut_videos_also_after_a_checkpoint_on_other_
     torch.manual_seed(0)
     model, source = build_model(cfg.model).double().eval(), build_source(cfg.dataset, "train")
     for name, parameter in model.named_parameters():
-        if "readout" in name or "extra" in name:
+        if "readout" in name or ".gap." in name:
             torch.nn.init.normal_(parameter, std=0.3)
     found = {}
     with torch.no_grad():

@@ -48,7 +48,6 @@ VALUES: dict[str, tuple] = {
     "train.micro_batches": (1, 2),
     "train.exchange": ("none", "none", "frames"),
     "train.slots": ("null", 300),
-    "train.bptt": ("null", 8),
     "train.ema": (0, 0.9),
     "train.warmup_epochs": (0, 0.5),
     "train.muon_lr": ("null", 0.001),
@@ -59,7 +58,6 @@ VALUES: dict[str, tuple] = {
     "train.checkpoint_minutes": (10, 0),
     "train.log_every": (20, 1),
     "model.dropout": (0, 0.1),
-    "model.recompute": ("none", "backbone", 0.5, "auto", "offload"),
     "loss.relation_weight": (1, 3),
     "train.device": ("cpu", "auto"),
     "dataset.small_boxes": ("keep", "file"),  # in frames of 32 pixels all boxes are small

@@ -11,7 +11,6 @@ import torch
 
 from bload import InputError
 from models.criterion import Criterion, loss_divisors
-from models.frames import walk_orders
 from models.targets import to_tensors
 from models.temporal import TEMPORAL_PARTS
 from tests.models.conftest import annotate, random_frames, tensors, tiny
@@ -19,10 +18,10 @@ from training.build import in_parallel
 
 QUERIES = 5
 PADDINGS = {
-    "skipped": ({"anchored": True, "dense": True, "time": "gap"}, 2),
-    "computed": ({"norm_first": False}, None),
+    "skipped": {"anchored": True, "dense": True, "time": "gap"},
+    "computed": {"norm_first": False},
 }
-"""With each, changes of the model and `bptt`."""
+"""With each, changes of the model."""
 LENGTHS = {
     "a-filler": ([[2, 4]], [[]], (6, 6)),
     "other-shapes": ([[2, 1], [3]], [[5, 2], [1]], (3, 7)),
@@ -39,16 +38,16 @@ def make_batches(lengths):
         shape = frames.start_BT.shape
         extent_BT2 = torch.rand(*shape, 2, generator=draw) / 2 + 0.5 if rank == 0 else None
         gap_BT = torch.rand(shape, generator=draw) * 30
-        frames = replace(frames, extent_BT2=extent_BT2, extra_BT=gap_BT)
+        frames = replace(frames, extent_BT2=extent_BT2, gap_BT=gap_BT)
         batches.append((frames, annotate(rank, int(frames.valid_BT.sum()))))
     return batches
 
 
-def losses_of(model, batches, batch, bptt):
+def losses_of(model, batches, batch):
     """The outputs at valid slots, and the loss divided by the counts of all batches."""
     (frames, annotations), valid_BT = batch, batch[0].valid_BT
     objects = [len(frame.object_classes_M) for _, frames in batches for frame in frames]
-    outputs = model(replace(frames, orders=walk_orders(frames.start_BT, bptt)))
+    outputs = model(frames)
     total = loss_divisors(objects, QUERIES)
     loss = Criterion()(outputs, to_tensors(annotations), valid_BT, total)["loss"]
     values = {name: value[:, valid_BT] for name, value in tensors(outputs).items()}
@@ -59,25 +58,25 @@ def gradients_of(model):
     return {name: value.grad.numpy().copy() for name, value in model.named_parameters()}
 
 
-def on_one_rank(lengths, changes, skips, bptt):
+def on_one_rank(lengths, changes, skips):
     model, batches = tiny(skip_padding=skips, **changes), make_batches(lengths)
     outputs = []
     for frames, annotations in batches:
         if frames.extent_BT2 is None:  # as a rank takes it whose neighbour has extents
             frames = replace(frames, extent_BT2=torch.ones(*frames.start_BT.shape, 2))
-        values, loss = losses_of(model, batches, (frames, annotations), bptt)
+        values, loss = losses_of(model, batches, (frames, annotations))
         outputs.append(values)
         loss.backward()
     return outputs, gradients_of(model)
 
 
-def on_a_rank(ranks, lengths, changes, skips, bptt):
+def on_a_rank(ranks, lengths, changes, skips):
     """This rank's outputs, the gradients that DDP leaves, and how many pictures it computes."""
     model, batches, seen = tiny(skip_padding=skips, **changes), make_batches(lengths), []
     model.exchange = True
     parallel = in_parallel(model, ranks)
     model.backbone.register_forward_pre_hook(lambda _, given: seen.append(len(given[0])))
-    outputs, loss = losses_of(parallel, batches, batches[ranks.rank], bptt)
+    outputs, loss = losses_of(parallel, batches, batches[ranks.rank])
     (loss * ranks.world_size).backward()
     return outputs, gradients_of(model), seen
 
@@ -93,8 +92,8 @@ CASES = [
 @pytest.mark.parametrize(("temporal", "name", "padding"), CASES)
 def test_two_ranks_give_outputs_and_gradients_of_one(two_ranks, temporal, name, padding):
     """All compute as many pictures; `tests.bload.test_spread` has three ranks share rows."""
-    changes, bptt = PADDINGS[padding]
-    case = LENGTHS[name], changes | {"temporal": temporal}, padding == "skipped", bptt
+    changes = PADDINGS[padding] | {"temporal": temporal}
+    case = LENGTHS[name], changes, padding == "skipped"
     expected, gradients = on_one_rank(*case)
     found = two_ranks.run(on_a_rank, *case)
     assert max(abs(gradient).max() for gradient in gradients.values()) > 0.01

@@ -58,8 +58,7 @@ REASONS = {
     "loader.block_sizes=2": "several sizes",
     "model.skip_padding=true": "skipped",
     "loader.long=carry loader.t_max=20": "go on",
-    "train.bptt=8": "bptt",
-    "model.recompute=0.5": "activations",
+    "model.recompute=backbone": "activations",
     "train.micro_batches=2": "several batches",
 }
 

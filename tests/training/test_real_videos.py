@@ -85,7 +85,7 @@ def test_the_network_gets_extents_and_gaps_and_every_epoch_is_drawn_anew(root, t
     epochs = set()
 
     def listen(model, frames, *more):
-        told.append((model.training, frames.extent_BT2, frames.extra_BT))
+        told.append((model.training, frames.extent_BT2, frames.gap_BT))
         return forward(model, frames, *more)
 
     def draw(augmentation, *inputs):

@@ -124,7 +124,7 @@ def test_a_run_trained_from_a_checkpoint_is_not_finished_until_it_ends(config, t
 
 
 def test_an_average_of_the_weights_is_kept_evaluated_and_resumed(config, tmp_path, whole_run):
-    options = (*OFTEN, "train.ema=0.9", "train.bptt=5")
+    options = (*OFTEN, "train.ema=0.9")
     train_in_two_goes(config(*options), at=(1, 3))
     whole, halves = whole_run(*options), only_run(tmp_path / "runs")
     assert_same_run(whole, halves)
