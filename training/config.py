@@ -210,20 +210,16 @@ class TrainConfig(ProcessConfig):
         return replace(self, epochs=epochs, warmup_epochs=self.warmup_epochs * epochs / self.epochs)
 
 
-RESUMING = ("auto", "elastic")
-"""Values of ``run.resume`` that go on with the run in its folder."""
-
-
 @dataclass
-class RunConfig:
+class RunConfig(Checked):
     """Folder and name of a run, and whether it resumes."""
 
-    prefix: ClassVar[str] = "run."
+    prefix = "run."
 
     root: str = key("folder that holds the folders of runs", "runs")
     name: str | None = key("null: from the config, so that equal configs are one run", None)
-    resume: str = key(
-        "auto: go on; elastic: on other ranks too; never: start anew; or a checkpoint", "auto"
+    resume: str = choice(
+        ("auto", "elastic", "never"), "go on, on other ranks too, or start anew", "auto"
     )
 
 
