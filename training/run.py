@@ -62,12 +62,15 @@ class Run:
     @property
     def is_evaluation_due(self) -> bool:
         """Return True if the validation videos are due at this step, or after the epoch before."""
-        if not self.data.validation:
+        epochs_done = Position.after(self.loader).epochs_done
+        if not self.data.validation or self.progress.evaluated_epochs >= epochs_done:
             return False
-        position, step = Position.after(self.loader), self.loader.step
-        shares = map(self.loader.sampler.share_done, (step, step - 1))
-        is_due = self.training.cfg.is_evaluation_due(self.epoch, *shares)
-        return is_due and self.progress.evaluated_epochs < position.epochs_done
+        step, count = self.loader.step, self.training.cfg.evals_per_epoch
+        if step:
+            share, before = map(self.loader.sampler.share_done, (step, step - 1))
+            return share < 1 and share * count // 1 > before * count // 1
+        interval = 1 if count else self.training.cfg.eval_every
+        return self.epoch == self.epochs or (interval > 0 and self.epoch % interval == 0)
 
     def begin_epoch(self, epoch: int) -> None:
         """Begin an epoch, or go on with the one that a checkpoint was in."""
