@@ -89,20 +89,12 @@ class Training:
         return state | {"optimisers": [part.state_dict() for part in self.optimisers]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` returned; an average that it lacks begins at its weights.
-
-        Rates and weight decay stay those of the config.
-        """
+        """Restore what `state_dict` returned."""
         self.model.load_state_dict(state["model"])
         for optimiser, saved in zip(self.optimisers, state["optimisers"], strict=True):
-            configured = [(g["base_lr"], g["weight_decay"]) for g in optimiser.param_groups]
             optimiser.load_state_dict(saved)
-            for group, values in zip(optimiser.param_groups, configured, strict=True):
-                group["base_lr"], group["weight_decay"] = values
-        if self.average and "average" in state:
+        if self.average:
             self.average.load_state_dict(state["average"])
-        elif self.average:
-            self.average.module.load_state_dict(state["model"])
 
     def set_rates(self, epochs_done: float) -> float:
         """Set all learning rates by the epochs done; return that of ``train.lr``."""

@@ -16,14 +16,13 @@ from torch.optim.swa_utils import AveragedModel
 from torch.utils._pytree import tree_map_only
 
 from bload import BlockLoader, InputError
-from bload.errors import differences
 from datasets.files import reading, write_whole
 from models import build_model
-from models.config import ModelConfig, network_keys
+from models.config import ModelConfig
 from models.dds import DDS
 from training.build import Training
 from training.config import TrainJob
-from training.folder import LAST, PREVIOUS, checkpoint_file
+from training.folder import LAST, PREVIOUS
 from training.stopping import AgreedError
 
 
@@ -41,8 +40,6 @@ class Progress:
     """Epochs, with a fraction, that were done when `recall` was measured."""
     epoch_sums: list[dict[str, dict[str, float]]] = field(default_factory=list)
     """Sums over the current epoch so far, one per rank, see `training.figures.Meter`."""
-    step_size_changes: int = 0
-    """Number of times that the run went on with steps of another size, see ``run.resume``."""
     row_states: list[Any] = field(default_factory=list)
     """Row states at the current step, one list per rank, see `training.step.train_step`."""
 
@@ -75,7 +72,7 @@ def save_checkpoint(
 
 
 def restore(
-    saved: dict[str, Any], path: Path, cfg: ModelConfig, training: Training, loader: BlockLoader
+    saved: dict[str, Any], path: Path, training: Training, loader: BlockLoader
 ) -> tuple[Progress, str]:
     """Restore a run from the contents of a checkpoint, that of `path`.
 
@@ -83,15 +80,14 @@ def restore(
         The run's progress, and a message to print.
 
     Raises:
-        InputError: the checkpoint belongs to another model, other data or another number of ranks
-            with weights of their own.
+        InputError: the checkpoint belongs to other data, or to another number of ranks with weights
+            of their own.
     """
     ranks = training.ranks
     with ranks.agree_on_errors(), reading(path, "give another checkpoint"):
-        check_same_network(saved["config"]["model"], cfg, path)
         loader.sampler.load_state_dict(saved["loader"])
         training.load_state_dict(saved)
-        if (states := saved["rank_states"]) and training.cfg.sync != "allreduce":
+        if states := saved["rank_states"]:
             if len(states) != ranks.world_size:
                 raise InputError(
                     f"{path} holds {len(states)} ranks, each with weights of its own, and here are "
@@ -100,26 +96,13 @@ def restore(
                 )
             training.load_state_dict(states[ranks.rank])
         progress = Progress(**saved["progress"])
-        blocks_per_step = saved["loader"]["plan"]["blocks per step"]
-        progress.step_size_changes += blocks_per_step != loader.sampler.epochs.blocks_per_step
     place = f"{path}: epoch {loader.sampler.epoch + 1}, step {loader.step}"
     if len(places := set(ranks.gather(place))) > 1:
         raise AgreedError(f"ranks would go on from different places: {'; '.join(sorted(places))}")
     return progress, f"going on from {place}"
 
 
-def check_same_network(saved: dict[str, Any], cfg: ModelConfig, path: Path) -> None:
-    """Raise `InputError` if a checkpoint's network computes something else, as with other heads."""
-    now = {f"model.{key}": getattr(cfg, key) for key in network_keys()}
-    was = {name: saved.get(name.removeprefix("model."), value) for name, value in now.items()}
-    if changes := differences(was, now):
-        raise InputError(
-            f"the checkpoint {path} is of another model: {changes}; restore these settings or "
-            "start anew with run.resume=never"
-        )
-
-
-def open_checkpoint(paths: Sequence[Path]) -> tuple[Path | None, dict[str, Any] | None, list[str]]:
+def open_checkpoint(paths: Sequence[Path]) -> tuple[Path | None, dict[str, Any], list[str]]:
     """Return the first readable checkpoint, its contents, and what is wrong with earlier ones.
 
     Raises:
@@ -133,7 +116,7 @@ def open_checkpoint(paths: Sequence[Path]) -> tuple[Path | None, dict[str, Any] 
             errors.append(str(error))
     if errors:
         raise InputError(f"{'; '.join(errors)}; run.resume=never starts anew")
-    return None, None, []
+    return None, {}, []
 
 
 def load_checkpoint(path: Path | str) -> dict[str, Any]:
@@ -149,6 +132,20 @@ def load_checkpoint(path: Path | str) -> dict[str, Any]:
         if damaged:
             raise zipfile.BadZipFile(f"{damaged} is damaged")
         return torch.load(path, map_location="cpu", weights_only=True)
+
+
+def checkpoint_file(path: Path | str) -> Path:
+    """Return the file of a checkpoint, given as the file or as a run's folder.
+
+    Raises:
+        InputError: it is not there.
+    """
+    path = Path(path)
+    if path.is_dir():
+        path = path / LAST
+    if not path.is_file():
+        raise InputError(f"there is no checkpoint {path}; give a .pt file or the folder of a run")
+    return path
 
 
 def find_checkpoints(path: Path | str) -> dict[str, Path]:

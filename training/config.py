@@ -13,7 +13,6 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields, make_dataclass, replace
-from fractions import Fraction
 from functools import cache
 from multiprocessing import get_start_method
 from pathlib import Path
@@ -181,18 +180,6 @@ class TrainConfig(ProcessConfig):
         1, MAX_COUNT, "steps between lines in metrics.jsonl", 20, defining=False
     )
 
-    def is_evaluation_due(self, epoch: int, share: Fraction, share_before: Fraction) -> bool:
-        """Return True if an evaluation is due after `epoch` epochs and a share of the next one.
-
-        Args:
-            share_before: the share one step earlier.
-        """
-        count = self.evals_per_epoch
-        if share:
-            return share < 1 and share * count // 1 > share_before * count // 1
-        interval = 1 if count else self.eval_every
-        return epoch > 0 and (epoch == self.epochs or (interval > 0 and epoch % interval == 0))
-
     def with_epochs_for_slots(self, slots_per_epoch: int) -> "TrainConfig":
         """Return this config with the whole number of epochs, at least 1, nearest to ``slots``.
 
@@ -207,20 +194,16 @@ class TrainConfig(ProcessConfig):
         return replace(self, epochs=epochs, warmup_epochs=self.warmup_epochs * epochs / self.epochs)
 
 
-RESUMING = ("auto", "elastic")
-"""Values of ``run.resume`` that go on with the run in its folder."""
-
-
 @dataclass
-class RunConfig:
+class RunConfig(Checked):
     """Folder and name of a run, and whether it resumes."""
 
-    prefix: ClassVar[str] = "run."
+    prefix = "run."
 
     root: str = key("folder that holds the folders of runs", "runs")
     name: str | None = key("null: from the config, so that equal configs are one run", None)
-    resume: str = key(
-        "auto: go on; elastic: on other ranks too; never: start anew; or a checkpoint", "auto"
+    resume: str = choice(
+        ("auto", "elastic", "never"), "go on, on other ranks too, or start anew", "auto"
     )
 
 

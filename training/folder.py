@@ -33,7 +33,7 @@ import torchvision
 import bload
 from bload.errors import InputError
 from datasets.files import lock_folder, reading, write_whole
-from training.config import CONFIGS, RESUMING, TrainJob
+from training.config import CONFIGS, TrainJob
 from training.ranks import Ranks
 
 LAST, PREVIOUS = "last.pt", "previous.pt"
@@ -154,29 +154,20 @@ class RunFolder:
             resume: as in `RunConfig`.
 
         Raises:
-            InputError: a run here would be written over, as it is another or lost its checkpoints.
+            InputError: a run here would be written over, as it lost its checkpoints.
         """
         if resume == "never":
             return []
-        is_path, found = resume not in RESUMING, [*filter(Path.exists, (self.last, self.previous))]
-        if found and self.is_continued(resume):
+        if found := [*filter(Path.exists, (self.last, self.previous))]:
             return found
-        is_here = is_path and checkpoint_file(resume).parent.resolve() == self.path.resolve()
         written = (path for path in self._results() if path.exists() and path.stat().st_size)
-        names = " and ".join(path.name for path in written)
-        if names and not is_here:
+        if names := " and ".join(path.name for path in written):
             raise InputError(
                 f"{self.path} holds {names} of a run, which this one would write over; to go on "
                 f"with it put {LAST} or {PREVIOUS} back, else give another run.name, or set "
                 "run.resume=never to delete what is there"
             )
-        return [Path(resume)] if is_path else []
-
-    def is_continued(self, resume: str) -> bool:
-        """Return True if a run with this `resume` is the one here, and not a new one."""
-        begun_by = self.saved_config().get("run", {}).get("resume")
-        is_last = Path(resume).resolve() in (self.path.resolve(), self.last.resolve())
-        return resume in RESUMING or (resume != "never" and (is_last or begun_by == resume))
+        return []
 
     def _results(self) -> tuple[Path, ...]:
         return self.last, self.previous, self.best, self.summary, self.metrics
@@ -212,23 +203,6 @@ class RunFolder:
                 remaining += f"{text}\n"
         if self.metrics.exists():
             write_whole(self.metrics, remaining)
-
-
-def checkpoint_file(path: Path | str) -> Path:
-    """Return the file of a checkpoint, given as the file or as a run's folder.
-
-    Raises:
-        InputError: it is not there.
-    """
-    path = Path(path)
-    if path.is_dir():
-        path = path / LAST
-    if not path.is_file():
-        raise InputError(
-            f"there is no checkpoint {path}; give a .pt file or the folder of a run; run.resume "
-            "also takes auto, elastic and never"
-        )
-    return path
 
 
 def read_json(path: Path) -> Row:

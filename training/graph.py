@@ -27,8 +27,8 @@ from training.config import TrainJob
 from training.ranks import Ranks, autocast
 
 NAMES = [field.name for field in fields(Outputs)]
-MOST_DEVIATION = {"off": 0.01, "auto": 0.1, "bf16": 0.1}
-"""Largest deviation that passes for rounding, as a share, by ``train.amp``."""
+MOST_DEVIATION = 0.1
+"""Largest deviation that passes for rounding, as a share."""
 
 
 class Recorded(nn.Module):
@@ -87,8 +87,8 @@ def record_if_possible(
             frames, _ = inputs(batch)
             precision = partial(autocast, cfg.train.amp, ranks.device, cache_enabled=False)
             network = Recorded(FlatCore(model, frames, precision), frames)
-            share, most = deviation(network, model, frames, precision), MOST_DEVIATION
-            if not share <= most[cfg.train.amp]:
+            share = deviation(network, model, frames, precision)
+            if not share <= MOST_DEVIATION:
                 reason = f"outputs or gradients deviate by {share:.2g} of their size"
         except Exception as error:  # a step works without a graph
             reason = f"recording failed: {type(error).__name__}: {error}".splitlines()[0]
@@ -110,18 +110,17 @@ def deviation(
     frames = replace(frames, pixels_BTCHW=pixels_BTCHW, start_BT=start_BT)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     zeros, results = [parameter for parameter in trained if not parameter.any()], []
-    with torch.random.fork_rng([frames.pixels_BTCHW.device] if torch.cuda.is_available() else []):
-        for parameter in zeros:
-            nn.init.normal_(parameter, std=0.02)
-        for network in (model, recorded):
-            torch.manual_seed(0)  # dropout
-            with precision():
-                outputs = predictions(network(frames))
-            loss = torch.stack([values.square().mean() for values in outputs]).sum()
-            gradients = torch.autograd.grad(loss, trained)
-            results.append([values.detach().clone() for values in (*outputs, *gradients)])
-        for parameter in zeros:
-            nn.init.zeros_(parameter)
+    for parameter in zeros:
+        nn.init.normal_(parameter, std=0.02)
+    for network in (model, recorded):
+        torch.manual_seed(0)  # dropout
+        with precision():
+            outputs = predictions(network(frames))
+        loss = torch.stack([values.square().mean() for values in outputs]).sum()
+        gradients = torch.autograd.grad(loss, trained)
+        results.append([values.detach().clone() for values in (*outputs, *gradients)])
+    for parameter in zeros:
+        nn.init.zeros_(parameter)
     sizes = torch.stack([values.norm() for values in results[0]])
     errors = torch.stack([(one - other).norm() for one, other in zip(*results, strict=True)])
     return float((errors / sizes.clamp(min=0.01 * sizes.mean())).max())  # some are rounding alone

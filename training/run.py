@@ -18,16 +18,15 @@ from datasets.scoring.tables import relation_rows, write_relations
 from models.config import NAMED_WEIGHTS
 from training.build import Training, open_training
 from training.checkpoint import Progress, open_checkpoint, restore, save_checkpoint
-from training.config import RESUMING, TrainJob, naming_keys
+from training.config import TrainJob, naming_keys
 from training.data import Data, open_data
 from training.evaluation import evaluate
 from training.figures import Meter, epoch_figures, run_summary, sum_losses
-from training.folder import RunFolder, checkpoint_file, read_json, run_name
+from training.folder import RunFolder, read_json, run_name
 from training.printing import epoch_line, opening_text, summary_text
 from training.ranks import Ranks, reset_peak_memory
 from training.report.frames import Album
 from training.step import Position, RowStates, open_row_states, pack_row_states, train_step
-from training.stopping import AgreedError
 from training.tracking import Tracker
 
 
@@ -63,12 +62,15 @@ class Run:
     @property
     def is_evaluation_due(self) -> bool:
         """Return True if the validation videos are due at this step, or after the epoch before."""
-        if not self.data.validation:
+        epochs_done = Position.after(self.loader).epochs_done
+        if not self.data.validation or self.progress.evaluated_epochs >= epochs_done:
             return False
-        position, step = Position.after(self.loader), self.loader.step
-        shares = map(self.loader.sampler.share_done, (step, step - 1))
-        is_due = self.training.cfg.is_evaluation_due(self.epoch, *shares)
-        return is_due and self.progress.evaluated_epochs < position.epochs_done
+        step, count = self.loader.step, self.training.cfg.evals_per_epoch
+        if step:
+            share, before = map(self.loader.sampler.share_done, (step, step - 1))
+            return share < 1 and share * count // 1 > before * count // 1
+        interval = 1 if count else self.training.cfg.eval_every
+        return self.epoch == self.epochs or (interval > 0 and self.epoch % interval == 0)
 
     def begin_epoch(self, epoch: int) -> None:
         """Begin an epoch, or go on with the one that a checkpoint was in."""
@@ -204,16 +206,14 @@ def prepare_run(cfg: TrainJob, ranks: Ranks) -> tuple[RunFolder, dict[str, Any] 
     """Return the folder of a run, and its summary if nothing is left to do.
 
     Raises:
-        InputError: ``run.resume`` names no checkpoint, or something else was trained in the folder.
+        InputError: something else was trained in the folder.
     """
     folder = RunFolder(Path(cfg.run.root, cfg.run.name or run_name(cfg, ranks.world_size)))
     with ranks.agree_on_errors():
-        if cfg.run.resume not in ("never", *RESUMING):
-            checkpoint_file(cfg.run.resume)
-        is_continued = folder.is_continued(cfg.run.resume)
-        if is_continued:
+        summary: dict[str, Any] = {}
+        if cfg.run.resume != "never":
             folder.check_same_config(cfg)
-        summary = read_json(folder.summary) if is_continued and folder.summary.exists() else {}
+            summary = read_json(folder.summary) if folder.summary.exists() else {}
     if not any(ranks.gather(bool(summary))):
         return folder, None
     recall = f" with {100 * summary['with/recall@20']:.2f} % Recall@20" if summary else ""
@@ -250,8 +250,8 @@ def begin_or_resume(
     loader = data.loader
     with ranks.agree_on_errors():
         path, saved, remarks = open_checkpoint(folder.checkpoints(cfg.run.resume))
-    training = open_training(cfg, ranks, data, saved or {})
-    if saved is None or path is None:
+    training = open_training(cfg, ranks, data, saved)
+    if path is None:
         progress = Progress()
         if cfg.model.weights:
             from models.weights import load_weights
@@ -265,17 +265,9 @@ def begin_or_resume(
             )
     else:
         with naming_keys(cfg):
-            progress, place = restore(saved, path, cfg.model, training, loader)
+            progress, place = restore(saved, path, training, loader)
         remarks.append(place)
-    # A run that begins from another run's checkpoint is new too.
-    is_new = path not in (folder.last, folder.previous)
-    if is_new:
-        progress.best = None
-        if loader.sampler.epoch >= training.cfg.epochs:
-            raise AgreedError(
-                f"{path} has trained {loader.sampler.epoch} epochs, and train.epochs, which counts "
-                f"them too, is {training.cfg.epochs}; raise it"
-            )
+    is_new = path is None
     if ranks.is_first:
         if is_new:
             folder.clear()

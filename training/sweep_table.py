@@ -1,16 +1,15 @@
 """The table at the end of a sweep: padding, deletion, seconds per epoch and Recall@20 of its runs.
 
-The paper's figure stands in brackets beside those of runs on videos of Action Genome's lengths.
+The paper's figures stand below those of runs on videos of Action Genome's lengths.
 """
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from statistics import fmean
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from tabulate import SEPARATING_LINE, tabulate
+from tabulate import tabulate
 
 from datasets.files import write_whole
 from training import paper
@@ -19,13 +18,16 @@ if TYPE_CHECKING:
     from training.jobs import Job
 
 FIGURES = {
-    "padding": ("padded\nslots per\nepoch", 0, "padding"),
-    "deleted": ("deleted\nframes per\nepoch", 0, "deleted"),
-    "seconds": ("seconds\nper epoch", 1, "epoch_seconds"),
-    "speed": ("speed,\nnaive = 1", 2, None),
-    "recall": ("Recall@20,\n%", 2, "with/recall@20"),
+    "padding": (0, "padding"),
+    "deleted": (0, "deleted"),
+    "seconds": (1, "epoch_seconds"),
+    "speed": (2, None),
+    "recall": (2, "with/recall@20"),
 }
-"""Name of a figure -> lines of its heading, its digits, and its key in a run's summary."""
+"""Name of a figure -> its digits, and its key in a run's summary."""
+UNITS = (
+    "Per epoch: slots of padding, deleted frames, seconds. Speed: naive = 1. Recall@20 in percent."
+)
 
 
 def name_rows(jobs: Sequence["Job"]) -> list[str]:
@@ -48,7 +50,7 @@ def tabulate_jobs(jobs: Sequence["Job"]) -> list[dict[str, Any]]:
             finished.setdefault(name, []).append(job.result)
     rows: list[dict[str, Any]] = []
     for name, runs in finished.items():
-        keys = {figure: key for figure, (*_, key) in FIGURES.items() if key}
+        keys = {figure: key for figure, (_, key) in FIGURES.items() if key}
         row = {figure: fmean(run[key] for run in runs) for figure, key in keys.items()}
         rows.append({"run": name, "runs": len(runs), **row, "recall": 100 * row["recall"]})
         if paper.is_papers_loader(runs[0]):
@@ -59,32 +61,21 @@ def tabulate_jobs(jobs: Sequence["Job"]) -> list[dict[str, Any]]:
     return rows
 
 
-def format_table(rows: Sequence[Mapping[str, Any]], form: str = "pipe") -> str:
-    """Format `tabulate_jobs`, with what the marks mean.
-
-    Args:
-        form: ``pipe``, which is Markdown, or ``simple``, for a terminal of 80 columns.
-    """
-    shown = {key: form for key, form in FIGURES.items() if key in rows[0]}
-    cells = []
+def format_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Format `tabulate_jobs` in Markdown, with what the marks mean."""
+    shown = {name: digits for name, (digits, _) in FIGURES.items() if name in rows[0]}
+    lines: list[list[Any]] = [["", *shown, "runs"]]
     for row in rows:
-        known = {key: row.get(f"paper_{key}") for key in shown}
-        texts = (
-            f"{row[key]:,.{digits}f}" + (f"\n({known[key]})" if known[key] else "")
-            for key, (_, digits, _) in shown.items()
-        )
-        cells.append([row["run"], *texts, row["runs"]])
-    table = [["", *(heading for heading, *_ in shown.values()), "runs"], *cells]
-    sides = ["left", *["right"] * (len(table[0]) - 1)]
-    if form == "pipe":
-        table = [[str(cell).replace("\n", " ") for cell in line] for line in table]
-        text = tabulate(table, "firstrow", form, disable_numparse=True, colalign=sides)
-    else:  # without tabulate's headings, which are wider than their words
-        table.insert(1, SEPARATING_LINE)
-        text = tabulate(table, (), form, disable_numparse=True, colalign=sides)
-    notes = ["In brackets: the paper's figures."] * ("(" in text)
-    notes += [f"`{mark}` {words}." for mark, words in paper.MARKS.items() if mark in text]
-    return "\n\n".join([text, *map(partial(fill, width=79), notes)])
+        figures = (f"{row[name]:,.{digits}f}" for name, digits in shown.items())
+        lines.append([row["run"], *figures, row["runs"]])
+        if any(papers := [row.get(f"paper_{name}", "") for name in shown]):
+            lines.append(["in the paper", *papers, ""])
+    sides = ["left", *["right"] * (len(shown) + 1)]
+    text = tabulate(lines, (), "pipe", disable_numparse=True, colalign=sides)
+    rule, heads, *others = text.splitlines()  # headings of tabulate are wider than their words
+    table = "\n".join([heads, rule, *others])
+    notes = [UNITS, *(f"`{mark}` {words}." for mark, words in paper.MARKS.items() if mark in table)]
+    return "\n\n".join([table, *(fill(note, width=79) for note in notes)])
 
 
 def close_sweep(jobs: Sequence["Job"]) -> str:
@@ -99,6 +90,6 @@ def close_sweep(jobs: Sequence["Job"]) -> str:
         return "\n".join(errors)
     folder = next(Path(job.result["folder"]).parent for job in jobs if "folder" in job.result)
     write_whole(folder / "table.csv", pd.DataFrame(rows).to_csv(index=False))
-    write_whole(folder / "table.md", f"{format_table(rows)}\n")
-    text = format_table(rows, "simple")
+    text = format_table(rows)
+    write_whole(folder / "table.md", f"{text}\n")
     return "\n".join([text, f"\nwritten to {folder / 'table.md'} and table.csv", *errors])

@@ -18,7 +18,7 @@ class Tracker:
     """Writes the figures of a run on the first rank.
 
     Args:
-        progress: of the run; lines have its `step_size_changes` unless there are none.
+        progress: of the run; wandb's step counts on from its finished epochs.
         is_new: True for a new run, which is a new one in wandb too.
         active: True on the first rank.
     """
@@ -63,9 +63,7 @@ class Tracker:
         """Write a line: `kind` (step, epoch, eval, summary), epoch from 1, its step, figures."""
         if self.file is None:
             return
-        count = self.progress.step_size_changes
-        changes = {"step_size_changes": count} if count else {}
-        line = {"kind": kind, "epoch": epoch, "step": step, **changes, **figures}
+        line = {"kind": kind, "epoch": epoch, "step": step, **figures}
         self.file.write(json.dumps(line) + "\n")
         self.file.flush()
         numbers = {key: value for key, value in figures.items() if isinstance(value, int | float)}

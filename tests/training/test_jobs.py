@@ -33,8 +33,8 @@ def test_a_refused_job_is_a_sentence_and_a_row_and_finished_ones_are_skipped(
         assert done.stderr.count("error: sequence") == 2
         assert "t_max is 9" in done.stderr
         assert "loader.t_max=9 loader=naive" in done.stderr
-        closing = done.stdout[done.stdout.rindex("\nloader.t_max=53 loader=naive") :]
-        assert closing.count("\nloader.t_max=53") == 2
+        closing = done.stdout[done.stdout.rindex("\n| loader.t_max=53 loader=naive") :]
+        assert closing.count("\n| loader.t_max=53") == 2
         assert closing.count("failed: loader.t_max=9") + closing.count(" loader.t_max=9") == 2
         assert ("epoch   1/1" in done.stdout) == steps
         assert done.stdout.count("had finished before") == 2 * (not steps)

@@ -114,18 +114,10 @@ def test_resume_never_trains_anew(config, tmp_path):
     assert metrics(folder) == lines
 
 
-def test_a_run_trained_from_a_checkpoint_is_not_finished_until_it_ends(config, tmp_path, capsys):
-    train.train(config("train.eval_every=1"), one_rank())
-    assert "  validation Recall@20 " in capsys.readouterr().out
-    folder = only_run(tmp_path / "runs")
-    again = config("train.eval_every=1", f"run.resume={folder / 'best.pt'}")
-    train_until(one_rank(), again, (1, 1))
-    assert not (folder / "summary.json").exists()
-
-
 def test_an_average_of_the_weights_is_kept_evaluated_and_resumed(config, tmp_path, whole_run):
     options = (*OFTEN, "train.ema=0.9")
-    train_in_two_goes(config(*options), at=(1, 3))
+    with mock.patch.object(runs, "evaluate", wraps=runs.evaluate) as evaluated:
+        train_in_two_goes(config(*options), at=(1, 3))
     whole, halves = whole_run(*options), only_run(tmp_path / "runs")
     assert_same_run(whole, halves)
     averages = [checkpoint(folder)["average"] for folder in (whole, halves)]
@@ -133,32 +125,9 @@ def test_an_average_of_the_weights_is_kept_evaluated_and_resumed(config, tmp_pat
     last = checkpoint(whole)["model"]
     assert any(not torch.equal(averages[0][f"module.{name}"], last[name]) for name in last)
     model, _ = load_model(whole / "last.pt", torch.device("cpu"))
-    assert all(torch.equal(v, averages[0][f"module.{n}"]) for n, v in model.state_dict().items())
-
-
-def test_an_average_may_begin_where_a_run_without_one_stopped_and_is_evaluated(config, tmp_path):
-    train_until(one_rank(), config(*OFTEN, "run.name=first"), (0, 2))
-    path = tmp_path / "runs" / "first" / "last.pt"
-    options = ("run.name=second", f"run.resume={path}", "train.ema=0.9")
-    with mock.patch.object(runs, "evaluate", wraps=runs.evaluate) as evaluated:
-        train.train(config(*OFTEN, *options), one_rank())
-    measured = evaluated.call_args.args[0].state_dict()
-    saved = checkpoint(tmp_path / "runs" / "second")
-    assert saved["average"]["n_averaged"] > 0
-    for name, value in measured.items():
-        assert torch.equal(value, saved["average"][f"module.{name}"]), name
-    assert any(not torch.equal(value, saved["model"][name]) for name, value in measured.items())
-
-
-def test_a_run_from_the_checkpoint_of_another_has_its_own_rates(config, tmp_path):
-    train.train(config("train.epochs=1", "run.name=first"), one_rank())
-    rates = ("train.lr=1e-6", "train.backbone_lr=2e-6", "train.muon_lr=3e-6")
-    resume = ("run.name=second", f"run.resume={tmp_path / 'runs/first/last.pt'}")
-    train.train(config(*rates, *resume, "train.weight_decay=0.3"), one_rank())
-    parts = checkpoint(tmp_path / "runs/second")["optimisers"]
-    groups = [group for part in parts for group in part["param_groups"]]
-    assert {group["base_lr"] for group in groups} == {1e-6, 2e-6, 3e-6}
-    assert {group["weight_decay"] for group in groups} == {0, 0.3}
+    for measured in (model, evaluated.call_args.args[0]):
+        values = measured.state_dict().items()
+        assert all(torch.equal(value, averages[0][f"module.{name}"]) for name, value in values)
 
 
 def test_evaluations_come_every_k_epochs_and_at_the_end(config):
@@ -282,37 +251,7 @@ def test_without_any_checkpoint_nothing_is_deleted(config, tmp_path):
     with pytest.raises(InputError, match=r"best.pt and metrics"):
         train.train(config(*OFTEN), one_rank())
     assert contents(folder) == before
-
-
-def test_a_run_that_began_from_a_checkpoint_goes_on_by_the_same_command(
-    config, tmp_path, whole_run, capsys
-):
-    train_until(one_rank(), config(*OFTEN, "run.name=first"), (1, 1))
-    start = tmp_path / "runs" / "first" / "last.pt"
-    job = config(*OFTEN, *(job_line := ("run.name=second", f"run.resume={start}")))
-    train_until(one_rank(), job, (1, 3))
-    folder = tmp_path / "runs" / "second"
-    for name in ("last.pt", "previous.pt"):
-        (folder / name).rename(tmp_path / name)
-    before = contents(folder)
-    with pytest.raises(InputError, match=r"second holds metrics.jsonl .* would write over"):
-        train.train(job, one_rank())
-    assert contents(folder) == before
-    (tmp_path / "last.pt").rename(folder / "last.pt")
-    train.train(job, one_rank())
-    assert_same_state(checkpoint(whole_run(*OFTEN))["model"], checkpoint(folder)["model"])
-    lines = metrics(folder)
-    steps = [(line["epoch"], line["step"]) for line in lines if line["kind"] == "step"]
-    assert steps == sorted(set(steps))
-    assert lines[-1]["kind"] == "summary"
-    before = contents(folder)
-    train.train(job, one_rank())
-    assert "second had finished before" in capsys.readouterr().out
-    with pytest.raises(InputError, match=r"another config: train.lr was"):
-        train.train(config(*OFTEN, *job_line, "train.lr=0.5"), one_rank())
-    assert contents(folder) == before
-    with pytest.raises(InputError, match=r"second has trained \d epochs, .* raise it"):
-        train.train(config(*OFTEN, "run.name=third", f"run.resume={folder}"), one_rank())
-    begun = RunFolder(tmp_path / "runs" / "third")
+    begun = RunFolder(tmp_path / "begun")
+    begun.path.mkdir()
     begun.metrics.touch()  # killed before the first checkpoint
     assert begun.checkpoints("auto") == []

@@ -130,8 +130,7 @@ def test_a_checkpoint_holds_all_ranks_and_their_mean(config, tmp_path, two_ranks
     model, _ = load_model(folder / "last.pt", torch.device("cpu"))
     for name, value in model.state_dict().items():
         assert torch.equal(value, saved["average"][f"module.{name}"])
-    path = folder / "last.pt"
-    job = config(*options, f"run.resume={path}", "train.batch_slots=128", runs="other")
+    job = config(*options, f"run.name={folder.name}", "train.batch_slots=128")
     with pytest.raises(InputError, match=r"holds 2 ranks, .* and here are 1; go on with 2"):
         train.train(job, one_rank())
 
