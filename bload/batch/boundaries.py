@@ -82,10 +82,7 @@ class Boundaries:
     @property
     def position_BT(self) -> Tensor:
         """int64, number of the frame within its sequence, 0 on padding."""
-        slots_T = torch.arange(self.valid_BT.shape[1], device=self.valid_BT.device)
-        offset_S = self.segments.first_S - self.segments.slot_S
-        position_BT = slots_T + _by_slot(offset_S, self.number_BT, 0)
-        return torch.where(self.valid_BT, position_BT, 0)
+        return self.segment_position_BT + _by_slot(self.segments.first_S, self.number_BT, 0)
 
     @property
     def segment_position_BT(self) -> Tensor:
@@ -133,19 +130,6 @@ class Boundaries:
         """Return the arguments of ``flash_attn.flash_attn_varlen_func`` besides q, k and v."""
         q_and_k = {"cu_seqlens": self.cu_seqlens, "max_seqlen": self.max_seqlen}
         return {f"{name}_{end}": value for name, value in q_and_k.items() for end in "qk"}
-
-    def jagged(self, values_BT: Tensor) -> Tensor:
-        """Return ``(B, T, ...)`` as a nested tensor ``(S, n, ...)`` of jagged layout.
-
-        One entry per segment, of as many rows as it has frames; ``values()`` of a result belong in
-        ``outputs_BT[valid_BT]``. As in `to_packed`, a batch without frames becomes one slot of
-        padding, since attention rejects empty input.
-        """
-        self._check(values_BT)
-        values_F, bounds = values_BT[self.valid_BT], self.cu_seqlens.long()
-        if not len(self.segments):
-            values_F, bounds = values_BT.flatten(0, 1)[:1], bounds.new_tensor([0, 1])
-        return torch.nested.nested_tensor_from_jagged(values_F, bounds)
 
     def thd(self) -> dict[str, Any]:
         """Return the packed parameters of Megatron-Core and Transformer Engine.

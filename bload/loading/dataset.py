@@ -57,10 +57,7 @@ class BlockDataset(Dataset[BlockSample]):
         self.source, self.names = source, names
         self.targets_per: TargetsPer = getattr(source, "targets_per", "frame")
         check_choice("targets_per", self.targets_per, ("frame", "sequence"))
-        try:
-            self._takes_epoch = "epoch" in signature(source.read).parameters
-        except ValueError:  # compiled functions may have no signature
-            self._takes_epoch = False
+        self._takes_epoch = "epoch" in signature(source.read).parameters
         self._like: tuple[Any, Any] = (None, None)
         """Frames and targets of sequence 0 without frames, from the first read on."""
         self._turn = StepList.turn

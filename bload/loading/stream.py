@@ -165,6 +165,7 @@ class _Shard:
         self, stream: StreamBlocks, shard: int, shards: int, begin: dict[str, Any]
     ) -> None:
         self.stream, self.shard, self.shards = stream, shard, shards
+        self.decode = stream.decode or (lambda item: item)
         self.window = Window(stream.t_max, stream.window)
         self.worker: int = begin["worker"]
         for number, frames in begin["waiting"]:
@@ -202,7 +203,7 @@ class _Shard:
                 number, item = entry
                 self.items_read += 1
                 try:
-                    sequence = self._decode(item)
+                    sequence = self.decode(item)
                 except self.stream.skip:
                     self.skipped += 1
                 else:
@@ -240,7 +241,7 @@ class _Shard:
         for number, item in islice(items, self.items_read):
             if number in missing:
                 try:
-                    sequence = self._decode(item)
+                    sequence = self.decode(item)
                 except self.stream.skip as error:
                     raise InputError(f"sequence {number} could be read before: {error}") from error
                 if self._hold(number, sequence) != missing.pop(number):
@@ -251,9 +252,6 @@ class _Shard:
                 "the stream is not the one of the saved position; give the same sequences in the "
                 "same order, if shuffled with the seed and the epoch of then"
             )
-
-    def _decode(self, item: Any) -> Any:
-        return self.stream.decode(item) if self.stream.decode else item
 
     def _hold(self, number: int, sequence: Any) -> int:
         """Keep a copy of a decoded sequence until its block leaves; return its frames."""
