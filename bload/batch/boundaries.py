@@ -121,15 +121,11 @@ class Boundaries:
         """Return what `torch.nn.attention.varlen.varlen_attn` takes after query, key and value.
 
         These three are ``values_BT[batch.valid_BT]``, ``(F, heads, width)``. Add
-        ``window_size=(-1, 0)`` for causal attention.
+        ``window_size=(-1, 0)`` for causal attention. ``flash_attn_varlen_func`` of flash-attn takes
+        the values in this order: ``*batch.varlen().values()``.
         """
         bounds, longest = self.cu_seqlens, self.max_seqlen
         return {"cu_seq_q": bounds, "cu_seq_k": bounds, "max_q": longest, "max_k": longest}
-
-    def flash_attn(self) -> dict[str, Any]:
-        """Return the arguments of ``flash_attn.flash_attn_varlen_func`` besides q, k and v."""
-        q_and_k = {"cu_seqlens": self.cu_seqlens, "max_seqlen": self.max_seqlen}
-        return {f"{name}_{end}": value for name, value in q_and_k.items() for end in "qk"}
 
     def thd(self) -> dict[str, Any]:
         """Return the packed parameters of Megatron-Core and Transformer Engine.
@@ -226,11 +222,9 @@ class Boundaries:
         float32.
         """
         self._check(values_BT)
-        is_exact = not (values_BT.is_floating_point() or values_BT.is_complex())
-        dtype = torch.float32 if is_exact else values_BT.dtype
-        wide = torch.promote_types(dtype, torch.float32)
-        if is_exact:
-            wide = exact_dtype(values_BT.device)
+        dtype, wide = values_BT.dtype, torch.promote_types(values_BT.dtype, torch.float32)
+        if not (values_BT.is_floating_point() or values_BT.is_complex()):
+            dtype, wide = torch.float32, exact_dtype(values_BT.device)
         values_V = values_BT.flatten(0, 1).to(wide)
         sum_S = values_V.new_zeros(len(self.segments) + 1, *values_V.shape[1:])
         sum_S = sum_S.index_add(0, self.number_BT.flatten(), values_V)[:-1]

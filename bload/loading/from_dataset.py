@@ -13,7 +13,6 @@ from bload.batch.batch import TargetsPer
 from bload.batch.trees import Kept, check_dense
 from bload.errors import InputError, check_choice
 from bload.lengths import keep_lengths
-from bload.loading.dataset import ADVICE
 
 Key = str | Sequence[str]
 ROLES = "inputs", "targets"
@@ -92,12 +91,6 @@ class DatasetSource:
             for key, value in self._parts(role, tree).items():
                 is_kept = role == "targets" and key in kept
                 array = None if value is None or is_kept else self._as_array(value, role)
-                if role == "inputs" and array is None:
-                    kind = type(value).__name__ + f" of {getattr(value, 'dtype', 'objects')}"
-                    raise InputError(
-                        f"{key} of item 0 are of type {kind}; give inputs as a tensor, an array or "
-                        "nested lists of numbers of one shape, and leave out other keys by inputs="
-                    )
                 kinds[role, key] = getattr(array, "dtype", None if value is None else list)
         return kinds
 
@@ -106,6 +99,15 @@ class DatasetSource:
         kind = self._kinds.get((role, key))
         if value is kind is None:
             return None
+        is_object = role == "targets" and kind is list
+        array = None if is_object else self._as_array(value, role, kind)
+        if role == "inputs" and array is None:
+            dtype = getattr(value, "dtype", "objects")
+            raise InputError(
+                f"{key} of item {sequence} are of type {type(value).__name__} of {dtype}; give inputs "
+                "as a tensor, an array or nested lists of numbers of one shape and of the dtype of "
+                "item 0, and leave out other keys by inputs="
+            )
         by_frame = role == "inputs" or self.targets_per == "frame"
         if by_frame and (frames := _length(value)) != self.lengths[sequence]:
             size = "is one value" if frames is None else f"has {frames} frames"
@@ -114,14 +116,8 @@ class DatasetSource:
                 f"{key} of item {sequence} {size} but its length is {self.lengths[sequence]}; "
                 f"correct length, or {advice}"
             )
-        if kind is list:
+        if is_object:
             return [*value[part]] if by_frame else Kept(value)
-        array = self._as_array(value, role, kind)
-        if array is None and role == "inputs":
-            raise InputError(
-                f"{key} of item {sequence} are no numbers of one shape and of the dtype of item "
-                f"0; {ADVICE}"
-            )
         values = value if array is None else array  # of another kind, as `BlockDataset` will say
         return values[part] if by_frame else values
 
