@@ -265,9 +265,7 @@ class Boundaries:
         self._check(values_BT)
         order = self.order() if order is None else order
         frames_F = values_BT.flatten(0, 1).index_select(0, order.data)
-        return PackedSequence(
-            frames_F, order.batch_sizes, order.sorted_indices, order.unsorted_indices
-        )
+        return PackedSequence(frames_F, *order[1:])
 
     def from_packed(self, packed: PackedSequence, order: PackedSequence | None = None) -> Tensor:
         """Put outputs for `to_packed` back into blocks, ``(B, T, ...)``, 0 on padding."""

@@ -42,10 +42,9 @@ def call_text_model(
     return values_BT
 
 
-def main_output(outputs: Any) -> Tensor:
-    """Return the first output of a model."""
-    tensor: Tensor = outputs if isinstance(outputs, Tensor) else outputs[0]
-    return tensor
+def main_output(outputs: Any) -> Any:
+    """Return the first output of a model, a tensor."""
+    return outputs if isinstance(outputs, Tensor) else outputs[0]
 
 
 def call_alone(model: Any, sequence: Tensor) -> Tensor:

@@ -30,15 +30,13 @@ class DatasetSource:
     objects: bool | Key
     float_dtype: torch.dtype = field(default_factory=torch.get_default_dtype)
     """That of the main process, in every worker."""
-
-    def __post_init__(self) -> None:
-        self._kinds: dict[tuple[str, str], Any] = {}
-        """By role and key: dtype of the numbers of item 0, `list` for objects, None for nothing."""
+    kinds: dict[tuple[str, str], Any] = field(default_factory=dict, init=False)
+    """By role and key: dtype of the numbers of item 0, `list` for objects, None for nothing."""
 
     def read(self, sequence: int, first: int, length: int) -> Any:
         """Return ``frames`` or ``frames, targets``; see `bload.SequenceSource`."""
-        if not self._kinds:
-            self._kinds = self._find_kinds()
+        if not self.kinds:
+            self.kinds = self._find_kinds()
         part = slice(first, first + length)
         trees = []
         for role, tree in zip(ROLES, self._split(self.dataset[sequence], sequence), strict=True):
@@ -96,7 +94,7 @@ class DatasetSource:
 
     def _convert(self, role: str, key: str, value: Any, sequence: int, part: slice) -> Any:
         """Return the frames of a part of a value, or the whole value of a target per sequence."""
-        kind = self._kinds.get((role, key))
+        kind = self.kinds.get((role, key))
         if value is kind is None:
             return None
         is_object = role == "targets" and kind is list
@@ -104,9 +102,9 @@ class DatasetSource:
         if role == "inputs" and array is None:
             dtype = getattr(value, "dtype", "objects")
             raise InputError(
-                f"{key} of item {sequence} are of type {type(value).__name__} of {dtype}; give inputs "
-                "as a tensor, an array or nested lists of numbers of one shape and of the dtype of "
-                "item 0, and leave out other keys by inputs="
+                f"{key} of item {sequence} are of type {type(value).__name__} of {dtype}; give "
+                "inputs as a tensor, an array or nested lists of numbers of one shape and of the "
+                "dtype of item 0, and leave out other keys by inputs="
             )
         by_frame = role == "inputs" or self.targets_per == "frame"
         if by_frame and (frames := _length(value)) != self.lengths[sequence]:
