@@ -42,9 +42,10 @@ def call_text_model(
     return values_BT
 
 
-def main_output(outputs: Any) -> Any:
-    """Return the first output of a model, a tensor."""
-    return outputs if isinstance(outputs, Tensor) else outputs[0]
+def main_output(outputs: Any) -> Tensor:
+    """Return the first output of a model."""
+    tensor: Tensor = outputs if isinstance(outputs, Tensor) else outputs[0]
+    return tensor
 
 
 def call_alone(model: Any, sequence: Tensor) -> Tensor:
