@@ -123,24 +123,6 @@ def test_what_cannot_be_carried_is_refused():
         Plan(8, [6], [0, 0], [0, 4], [4, 2], [0, 2], carries=True)
 
 
-def test_a_pass_goes_on_with_a_state_that_was_saved_beside_its_position():
-    def new():
-        return BlockLoader(Numbers(SHAPES["few are long"]), t_max=10, long="carry", batch_slots=40)
-
-    loader, resumed, state, sums = new(), new(), None, []
-    for batch in loader:
-        sums_BT, state = walk(Sum(), batch.inputs_BT, batch.start_BT, state)
-        sums.append(sums_BT)
-        if loader.step == 3:
-            saved = loader.state_dict(), state
-    position, state = saved
-    resumed.load_state_dict(position)
-    for step, batch in enumerate(resumed, 3):
-        sums_BT, state = walk(Sum(), batch.inputs_BT, batch.start_BT, state)
-        assert torch.equal(sums_BT, sums[step])
-    assert step == len(sums) - 1
-
-
 def test_no_label_of_a_language_model_is_a_token_of_another_row():
     texts = [torch.arange(n) + 100 * s for s, n in enumerate(SHAPES["few are long"])]
     labels = 0
