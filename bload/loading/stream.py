@@ -215,21 +215,17 @@ class _Shard:
 
     def _items(self) -> Iterator[tuple[int, Any]]:
         """Iterate over the shard's items, each with the number of its sequence."""
-        sequences = self.stream.sequences
-        items: Iterator[Any]
-        if callable(sequences):
-            part = sequences(self.shard, self.shards)
-            if isinstance(part, IterableDataset) and self.shards > 1:
+        items: Any = self.stream.sequences
+        if callable(items):
+            items = items(self.shard, self.shards)
+            if isinstance(items, IterableDataset) and self.shards > 1:
                 raise InputError(
-                    f"the function of (shard, shards) returned {type(part).__name__}, which may "
+                    f"the function of (shard, shards) returned {type(items).__name__}, which may "
                     "divide itself once more; return a list or a generator, or give the data set "
                     "itself with sharded=..."
                 )
-            items = iter(part)
-        elif self.stream.sharded:
-            items = iter(sequences)
-        else:
-            items = islice(sequences, self.shard, None, self.shards)
+        elif not self.stream.sharded:
+            items = islice(items, self.shard, None, self.shards)
         return ((nth * self.shards + self.shard, item) for nth, item in enumerate(items))
 
     def _replay(self, items: Iterator[tuple[int, Any]]) -> None:
