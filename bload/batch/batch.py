@@ -7,7 +7,7 @@ import pickle
 from cmath import isfinite
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain
 from typing import Any, Literal
 
@@ -186,8 +186,7 @@ def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}
     """
     like_inputs, like_targets = samples[0].like
     per_frame = samples[0].targets_per == "frame"
-    tensors, objects = (_only(kind, like_targets) for kind in (Tensor, list))
-    _check_pad(pad, {"frames": like_inputs, "targets": tensors})
+    _check_pad(pad, {"frames": like_inputs, "targets": like_targets})
     blocks = [sample.block for sample in samples]
     t_max = blocks[0].t_max
     block_S = np.arange(len(blocks)).repeat([len(block.length) for block in blocks])
@@ -208,15 +207,8 @@ def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}
     start_BT[continues, 0] = False
     gaps = runs[::2].tolist()
 
-    def in_rows(pieces: Sequence[Any], like: Any, name: str, label: float) -> Any:
-        """Put the values of the segments into rows, ``(B, T, ...)``; dicts by key."""
-        if isinstance(like, dict):
-            return {
-                key: in_rows([piece[key] for piece in pieces], part, key, label)
-                for key, part in like.items()
-            }
-        if like is None:
-            return None
+    def in_rows(pieces: Sequence[Any], like: Tensor, name: str, label: float) -> Tensor:
+        """Put the tensors of the segments into rows, ``(B, T, ...)``."""
         value, dtype = _padding(like.dtype, name, label, pad.get(name))
         padded_BT = empty_tensor((len(blocks), t_max, *like.shape[1:]), dtype)
         if dtype != like.dtype:
@@ -230,13 +222,19 @@ def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}
         torch.cat(parts, out=padded_BT.flatten(0, 1))
         return padded_BT
 
+    def by_segment(pieces: Sequence[Any], like: Any, _: str) -> Any:
+        """Concatenate tensors, or objects into a tuple."""
+        is_tensor = isinstance(like, Tensor)
+        return torch.cat([like, *pieces]) if is_tensor else collect_objects(pieces, sequence_S)
+
     inputs = [*chain.from_iterable(sample.inputs for sample in samples)]
     targets = [*chain.from_iterable(sample.targets for sample in samples)]
+    of_targets = partial(_by_key, targets, like_targets, "targets")
     return Batch(
-        inputs_BT=in_rows(inputs, like_inputs, "frames", 0),
-        targets_BT=in_rows(targets, tensors, "targets", -100) if per_frame else None,
-        targets=(_by_segment(targets, objects, sequence_S) if per_frame else None) or (),
-        targets_S=None if per_frame else _by_segment(targets, like_targets, sequence_S),
+        inputs_BT=_by_key(inputs, like_inputs, "frames", partial(in_rows, label=0), Tensor),
+        targets_BT=of_targets(partial(in_rows, label=-100), Tensor) if per_frame else None,
+        targets=(of_targets(by_segment, list) if per_frame else None) or (),
+        targets_S=None if per_frame else of_targets(by_segment, (Tensor, list, dict)),
         valid_BT=torch.from_numpy(valid_BT),
         start_BT=torch.from_numpy(start_BT),
         segments=Segments(
@@ -267,23 +265,17 @@ def _padding(
     return padding, torch.int64  # room for -100, so that padding is not a class
 
 
-def _only(kind: type, like: Any) -> Any:
-    """Return the part of a tree that is of a kind, None if there is none."""
-    if isinstance(like, dict):
-        return {key: part for key, part in like.items() if isinstance(part, kind)} or None
-    return like if isinstance(like, kind) else None
-
-
-def _by_segment(pieces: Sequence[Any], like: Any, sequence_S: np.ndarray) -> Any:
-    """Concatenate tensors, or objects into tuples, of the kinds of `like`, key by key."""
+def _by_key(
+    pieces: Sequence[Any], like: Any, name: str, join: Callable[..., Any], kind: Any
+) -> Any:
+    """Join the values of the segments that are of a kind, key by key; None if there are none."""
     if isinstance(like, dict):
         return {
-            key: _by_segment([piece[key] for piece in pieces], part, sequence_S)
+            key: _by_key([piece[key] for piece in pieces], part, key, join, kind)
             for key, part in like.items()
-        }
-    if isinstance(like, Tensor):
-        return torch.cat([like, *pieces])
-    return None if like is None else collect_objects(pieces, sequence_S)
+            if isinstance(part, kind)
+        } or None
+    return join(pieces, like, name) if isinstance(like, kind) else None
 
 
 def copy_pad(pad: Mapping[str, float] | None) -> dict[str, float]:
@@ -297,8 +289,8 @@ def _check_pad(pad: Mapping[str, float], trees: Mapping[str, Any]) -> None:
     """Raise InputError for pad values whose keys do not exist."""
     keys: list[str] = []
     for name, tree in trees.items():
-        if tree is not None:
-            keys += tree if isinstance(tree, dict) else [name]
+        parts = tree if isinstance(tree, dict) else {name: tree}
+        keys += [key for key, part in parts.items() if isinstance(part, Tensor)]
     for key in pad:
         if key not in keys:
             raise InputError(f"pad has the key {key!r}; its keys may be {', '.join(keys)}")

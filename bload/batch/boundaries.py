@@ -82,10 +82,7 @@ class Boundaries:
     @property
     def position_BT(self) -> Tensor:
         """int64, number of the frame within its sequence, 0 on padding."""
-        slots_T = torch.arange(self.valid_BT.shape[1], device=self.valid_BT.device)
-        offset_S = self.segments.first_S - self.segments.slot_S
-        position_BT = slots_T + _by_slot(offset_S, self.number_BT, 0)
-        return torch.where(self.valid_BT, position_BT, 0)
+        return self.segment_position_BT + _by_slot(self.segments.first_S, self.number_BT, 0)
 
     @property
     def segment_position_BT(self) -> Tensor:
@@ -124,28 +121,11 @@ class Boundaries:
         """Return what `torch.nn.attention.varlen.varlen_attn` takes after query, key and value.
 
         These three are ``values_BT[batch.valid_BT]``, ``(F, heads, width)``. Add
-        ``window_size=(-1, 0)`` for causal attention.
+        ``window_size=(-1, 0)`` for causal attention. ``flash_attn_varlen_func`` of flash-attn takes
+        the values in this order: ``*batch.varlen().values()``.
         """
         bounds, longest = self.cu_seqlens, self.max_seqlen
         return {"cu_seq_q": bounds, "cu_seq_k": bounds, "max_q": longest, "max_k": longest}
-
-    def flash_attn(self) -> dict[str, Any]:
-        """Return the arguments of ``flash_attn.flash_attn_varlen_func`` besides q, k and v."""
-        q_and_k = {"cu_seqlens": self.cu_seqlens, "max_seqlen": self.max_seqlen}
-        return {f"{name}_{end}": value for name, value in q_and_k.items() for end in "qk"}
-
-    def jagged(self, values_BT: Tensor) -> Tensor:
-        """Return ``(B, T, ...)`` as a nested tensor ``(S, n, ...)`` of jagged layout.
-
-        One entry per segment, of as many rows as it has frames; ``values()`` of a result belong in
-        ``outputs_BT[valid_BT]``. As in `to_packed`, a batch without frames becomes one slot of
-        padding, since attention rejects empty input.
-        """
-        self._check(values_BT)
-        values_F, bounds = values_BT[self.valid_BT], self.cu_seqlens.long()
-        if not len(self.segments):
-            values_F, bounds = values_BT.flatten(0, 1)[:1], bounds.new_tensor([0, 1])
-        return torch.nested.nested_tensor_from_jagged(values_F, bounds)
 
     def thd(self) -> dict[str, Any]:
         """Return the packed parameters of Megatron-Core and Transformer Engine.
@@ -242,11 +222,9 @@ class Boundaries:
         float32.
         """
         self._check(values_BT)
-        is_exact = not (values_BT.is_floating_point() or values_BT.is_complex())
-        dtype = torch.float32 if is_exact else values_BT.dtype
-        wide = torch.promote_types(dtype, torch.float32)
-        if is_exact:
-            wide = exact_dtype(values_BT.device)
+        dtype, wide = values_BT.dtype, torch.promote_types(values_BT.dtype, torch.float32)
+        if not (values_BT.is_floating_point() or values_BT.is_complex()):
+            dtype, wide = torch.float32, exact_dtype(values_BT.device)
         values_V = values_BT.flatten(0, 1).to(wide)
         sum_S = values_V.new_zeros(len(self.segments) + 1, *values_V.shape[1:])
         sum_S = sum_S.index_add(0, self.number_BT.flatten(), values_V)[:-1]
@@ -287,9 +265,7 @@ class Boundaries:
         self._check(values_BT)
         order = self.order() if order is None else order
         frames_F = values_BT.flatten(0, 1).index_select(0, order.data)
-        return PackedSequence(
-            frames_F, order.batch_sizes, order.sorted_indices, order.unsorted_indices
-        )
+        return PackedSequence(frames_F, *order[1:])
 
     def from_packed(self, packed: PackedSequence, order: PackedSequence | None = None) -> Tensor:
         """Put outputs for `to_packed` back into blocks, ``(B, T, ...)``, 0 on padding."""

@@ -168,14 +168,14 @@ class _Check:
 
     def _add_gradients(self, index: int) -> None:
         """Judge the largest gradient at the inputs of others, relative to that at its own."""
-        leaves, tree = pytree.tree_flatten(self.batch.inputs_BT)
-        leaves = [leaf.clone().requires_grad_(leaf.is_floating_point()) for leaf in leaves]
-        inputs = [leaf for leaf in leaves if leaf.requires_grad]
+        inputs_BT = map_tensors(
+            self.batch.inputs_BT, lambda leaf: leaf.clone().requires_grad_(leaf.is_floating_point())
+        )
+        inputs = [leaf for leaf in pytree.tree_leaves(inputs_BT) if leaf.requires_grad]
         if not inputs:
             return
-        batch = replace(self.batch, inputs_BT=pytree.tree_unflatten(leaves, tree))
         with torch.enable_grad():
-            outputs = self.run(batch)
+            outputs = self.run(replace(self.batch, inputs_BT=inputs_BT))
             if not outputs.requires_grad:
                 return
             own = outputs[self.number_BT == index] if self.is_by_slot else outputs[[index]]

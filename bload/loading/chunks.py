@@ -29,8 +29,6 @@ from bload.schedule.balance import make_schedule
 ROUNDS = 6
 """Rounds of the Feistel network, an even number."""
 MIX, MIX_AGAIN = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
-_Entry = tuple[np.ndarray, Plan, int]
-"""Sequences of a chunk, its plan, and the number of a block in it."""
 
 
 class Chunks(Epochs):
@@ -117,32 +115,25 @@ class Chunks(Epochs):
         return place.first_step - (place.first_block - sum(counts)) // self.blocks_per_step
 
     def batches(self, place: Place, rank: int) -> Iterator[StepList]:
-        """Yield the blocks of each batch of a rank from ``place.step`` on."""
-        blocks = self._blocks(self.normalise(place))
+        """Yield the blocks of each batch of a rank from ``place.step`` on.
+
+        The blocks of a step are dealt to ranks in turn.
+        """
+        place, rows = self.normalise(place), self.blocks_per_batch
+        chunks = (self.pack(place.epoch, chunk) for chunk in range(place.chunk, self.chunks))
+        entries = ((number, plan, b) for number, plan in chunks for b in range(plan.blocks))
+        blocks = islice(entries, place.first_block, None)
         while step := [*islice(blocks, self.blocks_per_step)]:
-            yield from self._batches_of_step(place.epoch, step, rank)
-
-    def _blocks(self, place: Place) -> Iterator[_Entry]:
-        """Yield the blocks from a place on, chunk after chunk."""
-        begin = place.first_block
-        for chunk in range(place.chunk, self.chunks):
-            number, plan = self.pack(place.epoch, chunk)
-            yield from ((number, plan, b) for b in range(begin, plan.blocks))
-            begin = 0
-
-    def _batches_of_step(self, epoch: int, step: list[_Entry], rank: int) -> Iterator[StepList]:
-        """Yield a rank's batches of the blocks of a step, which are dealt to ranks in turn."""
-        own, rows = step[rank :: self.world_size], self.blocks_per_batch
-        batches = -(-len(step[:: self.world_size]) // rows)
-        frames = sum(int(plan.block_frames[b]) for _, plan, b in step)
-        for batch in range(batches):
-            part = []
-            for number, plan, b in own[batch * rows : (batch + 1) * rows]:
-                block = plan.block(b)
-                part.append(replace(block, sequence=number[block.sequence]))
-            part += [filler_block(self.t_max)] * (rows - len(part))
-            ends = batch + 1 == batches
-            yield StepList(part, Step(epoch, frames, batches, ends, self.world_size))
+            frames = sum(int(plan.block_frames[b]) for _, plan, b in step)
+            own = step[rank :: self.world_size]
+            batches = -(-len(step[:: self.world_size]) // rows)
+            for batch in range(batches):
+                part = [filler_block(self.t_max)] * rows
+                for row, (number, plan, b) in enumerate(own[batch * rows : (batch + 1) * rows]):
+                    block = plan.block(b)
+                    part[row] = replace(block, sequence=number[block.sequence])
+                ends = batch + 1 == batches
+                yield StepList(part, Step(place.epoch, frames, batches, ends, self.world_size))
 
     def normalise(self, place: Place) -> Place:
         """Return the place with the first block that is not trained yet, and its chunk."""

@@ -14,9 +14,6 @@ from bload.batch.trees import as_column, copy_as_tensors, describe, empty_like, 
 from bload.errors import InputError, check_choice
 from bload.packing.plan import Block
 
-ADVICE = "convert all to the dtype and the shape of item 0"
-"""Way out if values differ in kind."""
-
 
 class SequenceSource(Protocol):
     """Interface of a data source: an attribute ``lengths`` and a method ``read``.
@@ -57,10 +54,7 @@ class BlockDataset(Dataset[BlockSample]):
         self.source, self.names = source, names
         self.targets_per: TargetsPer = getattr(source, "targets_per", "frame")
         check_choice("targets_per", self.targets_per, ("frame", "sequence"))
-        try:
-            self._takes_epoch = "epoch" in signature(source.read).parameters
-        except ValueError:  # compiled functions may have no signature
-            self._takes_epoch = False
+        self._takes_epoch = "epoch" in signature(source.read).parameters
         self._like: tuple[Any, Any] = (None, None)
         """Frames and targets of sequence 0 without frames, from the first read on."""
         self._turn = StepList.turn
@@ -144,7 +138,7 @@ def take_values(
         if not fault and like[0] is not None and describe(tree) != describe(expected):
             fault = (
                 f"{name} of the kind {describe(tree)}, but earlier ones are of the kind "
-                f"{describe(expected)}; {ADVICE}"
+                f"{describe(expected)}; convert all to the dtype and the shape of item 0"
             )
             if name == "targets":
                 fault += ", or give lists of objects, as from_dataset(..., objects=) does"

@@ -13,7 +13,6 @@ from bload.batch.batch import TargetsPer
 from bload.batch.trees import Kept, check_dense
 from bload.errors import InputError, check_choice
 from bload.lengths import keep_lengths
-from bload.loading.dataset import ADVICE
 
 Key = str | Sequence[str]
 ROLES = "inputs", "targets"
@@ -31,15 +30,13 @@ class DatasetSource:
     objects: bool | Key
     float_dtype: torch.dtype = field(default_factory=torch.get_default_dtype)
     """That of the main process, in every worker."""
-
-    def __post_init__(self) -> None:
-        self._kinds: dict[tuple[str, str], Any] = {}
-        """By role and key: dtype of the numbers of item 0, `list` for objects, None for nothing."""
+    kinds: dict[tuple[str, str], Any] = field(default_factory=dict, init=False)
+    """By role and key: dtype of the numbers of item 0, `list` for objects, None for nothing."""
 
     def read(self, sequence: int, first: int, length: int) -> Any:
         """Return ``frames`` or ``frames, targets``; see `bload.SequenceSource`."""
-        if not self._kinds:
-            self._kinds = self._find_kinds()
+        if not self.kinds:
+            self.kinds = self._find_kinds()
         part = slice(first, first + length)
         trees = []
         for role, tree in zip(ROLES, self._split(self.dataset[sequence], sequence), strict=True):
@@ -92,20 +89,23 @@ class DatasetSource:
             for key, value in self._parts(role, tree).items():
                 is_kept = role == "targets" and key in kept
                 array = None if value is None or is_kept else self._as_array(value, role)
-                if role == "inputs" and array is None:
-                    kind = type(value).__name__ + f" of {getattr(value, 'dtype', 'objects')}"
-                    raise InputError(
-                        f"{key} of item 0 are of type {kind}; give inputs as a tensor, an array or "
-                        "nested lists of numbers of one shape, and leave out other keys by inputs="
-                    )
                 kinds[role, key] = getattr(array, "dtype", None if value is None else list)
         return kinds
 
     def _convert(self, role: str, key: str, value: Any, sequence: int, part: slice) -> Any:
         """Return the frames of a part of a value, or the whole value of a target per sequence."""
-        kind = self._kinds.get((role, key))
+        kind = self.kinds.get((role, key))
         if value is kind is None:
             return None
+        is_object = role == "targets" and kind is list
+        array = None if is_object else self._as_array(value, role, kind)
+        if role == "inputs" and array is None:
+            dtype = getattr(value, "dtype", "objects")
+            raise InputError(
+                f"{key} of item {sequence} are of type {type(value).__name__} of {dtype}; give "
+                "inputs as a tensor, an array or nested lists of numbers of one shape and of the "
+                "dtype of item 0, and leave out other keys by inputs="
+            )
         by_frame = role == "inputs" or self.targets_per == "frame"
         if by_frame and (frames := _length(value)) != self.lengths[sequence]:
             size = "is one value" if frames is None else f"has {frames} frames"
@@ -114,14 +114,8 @@ class DatasetSource:
                 f"{key} of item {sequence} {size} but its length is {self.lengths[sequence]}; "
                 f"correct length, or {advice}"
             )
-        if kind is list:
+        if is_object:
             return [*value[part]] if by_frame else Kept(value)
-        array = self._as_array(value, role, kind)
-        if array is None and role == "inputs":
-            raise InputError(
-                f"{key} of item {sequence} are no numbers of one shape and of the dtype of item "
-                f"0; {ADVICE}"
-            )
         values = value if array is None else array  # of another kind, as `BlockDataset` will say
         return values[part] if by_frame else values
 

@@ -165,6 +165,7 @@ class _Shard:
         self, stream: StreamBlocks, shard: int, shards: int, begin: dict[str, Any]
     ) -> None:
         self.stream, self.shard, self.shards = stream, shard, shards
+        self.decode = stream.decode or (lambda item: item)
         self.window = Window(stream.t_max, stream.window)
         self.worker: int = begin["worker"]
         for number, frames in begin["waiting"]:
@@ -202,7 +203,7 @@ class _Shard:
                 number, item = entry
                 self.items_read += 1
                 try:
-                    sequence = self._decode(item)
+                    sequence = self.decode(item)
                 except self.stream.skip:
                     self.skipped += 1
                 else:
@@ -214,21 +215,17 @@ class _Shard:
 
     def _items(self) -> Iterator[tuple[int, Any]]:
         """Iterate over the shard's items, each with the number of its sequence."""
-        sequences = self.stream.sequences
-        items: Iterator[Any]
-        if callable(sequences):
-            part = sequences(self.shard, self.shards)
-            if isinstance(part, IterableDataset) and self.shards > 1:
+        items: Any = self.stream.sequences
+        if callable(items):
+            items = items(self.shard, self.shards)
+            if isinstance(items, IterableDataset) and self.shards > 1:
                 raise InputError(
-                    f"the function of (shard, shards) returned {type(part).__name__}, which may "
+                    f"the function of (shard, shards) returned {type(items).__name__}, which may "
                     "divide itself once more; return a list or a generator, or give the data set "
                     "itself with sharded=..."
                 )
-            items = iter(part)
-        elif self.stream.sharded:
-            items = iter(sequences)
-        else:
-            items = islice(sequences, self.shard, None, self.shards)
+        elif not self.stream.sharded:
+            items = islice(items, self.shard, None, self.shards)
         return ((nth * self.shards + self.shard, item) for nth, item in enumerate(items))
 
     def _replay(self, items: Iterator[tuple[int, Any]]) -> None:
@@ -240,7 +237,7 @@ class _Shard:
         for number, item in islice(items, self.items_read):
             if number in missing:
                 try:
-                    sequence = self._decode(item)
+                    sequence = self.decode(item)
                 except self.stream.skip as error:
                     raise InputError(f"sequence {number} could be read before: {error}") from error
                 if self._hold(number, sequence) != missing.pop(number):
@@ -251,9 +248,6 @@ class _Shard:
                 "the stream is not the one of the saved position; give the same sequences in the "
                 "same order, if shuffled with the seed and the epoch of then"
             )
-
-    def _decode(self, item: Any) -> Any:
-        return self.stream.decode(item) if self.stream.decode else item
 
     def _hold(self, number: int, sequence: Any) -> int:
         """Keep a copy of a decoded sequence until its block leaves; return its frames."""

@@ -7,9 +7,8 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from bload import BlockLoader, InputError, from_dataset, make_plan
+from bload import BlockLoader, InputError, from_dataset
 from bload.loading.chunks import Chunks, permuted
-from bload.schedule.balance import make_schedule
 from tests.bload.conftest import NumberedSource, frames_of, rows_of, samplers, train
 
 LENGTHS = np.random.default_rng(3).integers(1, 13, 200).astype(np.uint8)
@@ -59,23 +58,6 @@ def test_every_frame_is_trained_once_in_equal_steps_with_fillers_at_the_end(rank
         assert {batch.step.frames for batch in step} == {len(frames_of([step]))}
     assert all(block.index >= 0 for step in steps[:-1] for batch in step for block in batch)
     assert content(train(of_ranks(ranks, chunk=chunk, **options))) == content(steps)
-
-
-def test_a_single_chunk_has_the_steps_of_the_schedule_of_its_plan():
-    options = {"micro_batches": 2, "batch_slots": 36}
-    everyone = of_ranks(3, chunk=200, **options)
-    order = everyone[0].epochs.order(0, 0)
-    plan = make_plan(LENGTHS[order], "bload", 12, chunk=0)
-    schedule = make_schedule(plan, 3, 36, micro_batches=2)
-    expected = [
-        [
-            [order[plan.block(b).sequence].tolist() if b >= 0 else [] for b in schedule.blocks(m)]
-            for rank in range(3)
-            for m in schedule.micro_batches(step, rank)
-        ]
-        for step in range(schedule.steps)
-    ]
-    assert content(train(everyone)) == expected
 
 
 @pytest.mark.parametrize("ranks", [1, 4])

@@ -10,7 +10,7 @@ import torch
 import torch.distributed.checkpoint as dcp
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
-from bload import BlockLoader, InputError, StreamBlocks, StreamLoader, action_genome_lengths
+from bload import InputError, StreamBlocks, StreamLoader, action_genome_lengths
 from bload.loading.window import Window
 from bload.packing.bounds import lower_bound
 from tests.bload.conftest import NumberedSource, rows_of
@@ -116,17 +116,6 @@ def test_resume_at_every_step_gives_exactly_the_rest(workers, batch_slots):
         resumed.load_state_dict(state)  # once more: a position stays as it was saved
         assert [rows_of([batch]) for batch in islice(resumed, 2)] == whole[step : step + 2], step
     assert [rows_of([batch]) for batch in resumed] == whole  # and then it begins again
-
-
-def test_a_pass_after_a_position_at_the_end_is_empty():
-    def blocks_of():
-        return BlockLoader(Numbers())
-
-    for loader, other in ((loader_of(), loader_of()), (blocks_of(), blocks_of())):
-        whole = [*map(str, loader)]
-        other.load_state_dict(loader.state_dict())
-        assert not [*other]
-        assert len([*other]) == len(whole)
 
 
 def test_resuming_decodes_only_what_waited():

@@ -112,38 +112,20 @@ def test_a_block_equals_its_sequences_alone(by):
 @BOTH
 def test_continuing_inside_a_segment_equals_one_shot(by):
     part, batch = Nested(), one_batch()
-    close = {"rtol": 1e-12, "atol": 1e-12} if by == "segments" else {"rtol": 0, "atol": 0}
-    whole_BT, last = walk(part, batch.inputs_BT, batch.start_BT, by=by)
+    close, given = {"rtol": 1e-12, "atol": 1e-12}, [*part.parameters()]
+    whole_BT, last = walk(part, batch.inputs_BT, batch.start_BT, by="slots")
+    gradients = torch.autograd.grad(whole_BT.sin().sum(), given, retain_graph=True)
     for cut in range(1, 10):
         first_BT, state = walk(part, batch.inputs_BT[:, :cut], batch.start_BT[:, :cut], by=by)
         rest = batch.inputs_BT[:, cut:], batch.start_BT[:, cut:]
         second_BT, end = walk(part, *rest, state, by=by)
-        torch.testing.assert_close(torch.cat([first_BT, second_BT], dim=1), whole_BT, **close)
+        both_BT = torch.cat([first_BT, second_BT], dim=1)
+        torch.testing.assert_close(both_BT, whole_BT, **close)
+        found = torch.autograd.grad(both_BT.sin().sum(), given)
+        torch.testing.assert_close(found, gradients, rtol=1e-11, atol=1e-11)
         torch.testing.assert_close(tree_leaves(end), tree_leaves(last), **close)
         anew_BT, _ = walk(part, *rest, by=by)
         assert cut > 6 or not torch.allclose(anew_BT, whole_BT[:, cut:]), cut
-
-
-def test_segments_side_by_side_equal_slots_one_after_another():
-    part, generator = Nested(), torch.Generator().manual_seed(3)
-    close = {"rtol": 1e-11, "atol": 1e-11}
-    for blocks, slots, share in ((1, 1, 0), (1, 9, 1), (3, 12, 0.3), (5, 7, 0.1), (2, 20, 0.2)):
-        start_BT = torch.rand(blocks, slots, generator=generator) < share
-        inputs_BT = torch.randn(blocks, slots, 3, generator=generator, dtype=torch.float64)
-        with torch.no_grad():  # some rows go on, some do not
-            _, before = walk(part, inputs_BT, start_BT, by="slots")
-        weight_BT = torch.randn(blocks, slots, 11, generator=generator, dtype=torch.float64)
-        found = []
-        for by in ("slots", "segments", WalkOrder.of(start_BT)):
-            given_BT = inputs_BT.clone().requires_grad_()
-            outputs_BT, last = walk(part, given_BT, start_BT, before, by=by)
-            loss = (outputs_BT * weight_BT).sum() + sum(leaf.sum() for leaf in tree_leaves(last))
-            gradients = torch.autograd.grad(
-                loss, [*part.parameters(), given_BT], allow_unused=True, materialize_grads=True
-            )
-            found.append([outputs_BT, *tree_leaves(last), *gradients])
-        for others in found[1:]:
-            torch.testing.assert_close(others, found[0], **close)
 
 
 def test_segments_take_as_many_steps_as_the_longest():
