@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from bload import InputError
 from datasets.action_genome import VideoSource
 from datasets.annotations.targets import FrameTargets
 from datasets.annotations.vocabulary import ATTENTION, CONTACTING
@@ -40,24 +39,19 @@ def memory_flags(source: VideoSource, scripts: Sequence[Script]) -> Mapping[str,
     """Return frame name -> bool ``(G,)``, True for rows of ``relations_G2`` that depend on memory.
 
     `source` is a split made from `scripts`; its order of objects and relations is kept, since rows
-    are matched by class and relation. Raises `InputError` if it shows something else.
+    are matched by class and relation.
     """
-    age_of_triplet = {}
-    for script in scripts:
-        for target, age_G in zip(script.targets(), evidence_ages(script), strict=True):
-            for triplet, age in zip(_triplets(target), age_G, strict=True):
-                age_of_triplet[triplet] = age
-    flags_of = {}
-    for sequence, length in enumerate(source.lengths.tolist()):
-        for target in source.targets(sequence, 0, length):
-            triplets = _triplets(target)
-            if not age_of_triplet.keys() >= set(triplets):
-                raise InputError(
-                    f"{target.name} of {source.root} has relations that the synthetic world of "
-                    "these knobs has not; remove the root and it is made again"
-                )
-            flags_of[target.name] = np.array([age_of_triplet[key] >= 1 for key in triplets])
-    return flags_of
+    age_of_triplet = {
+        triplet: age
+        for script in scripts
+        for target, age_G in zip(script.targets(), evidence_ages(script), strict=True)
+        for triplet, age in zip(_triplets(target), age_G, strict=True)
+    }
+    return {
+        target.name: np.array([age_of_triplet[key] >= 1 for key in _triplets(target)])
+        for video in source.videos
+        for target in video.frames
+    }
 
 
 def _triplets(target: FrameTargets) -> list[tuple[str, int, int]]:

@@ -24,7 +24,7 @@ from datasets.synthetic.script import COUNTS, NO_OBJECT, NO_PERSON, Script, writ
 from datasets.synthetic.world import SPLITS, World
 
 
-def make_if_missing(root: Path | str, *, progress: bool = True, **knobs: Any) -> Path:
+def make_if_missing(root: Path | str, **knobs: Any) -> Path:
     """Make a synthetic root at `root` if none exists, and return it; knobs as in `World`.
 
     Concurrent processes wait for the one that writes. Raises `InputError` if something else is
@@ -34,7 +34,7 @@ def make_if_missing(root: Path | str, *, progress: bool = True, **knobs: Any) ->
     if not (root / KNOBS_FILE).exists():
         with lock_folder(root):
             if not (root / KNOBS_FILE).exists():  # another process may have made it
-                _write_root(root, world, progress)
+                _write_root(root, world)
     with reading(root / KNOBS_FILE, "put it back, or make another root"):
         saved_world = dict(json.loads((root / KNOBS_FILE).read_text()))
     if changes := differences(saved_world, world.manifest()):
@@ -45,7 +45,7 @@ def make_if_missing(root: Path | str, *, progress: bool = True, **knobs: Any) ->
     return root
 
 
-def _write_root(root: Path, world: World, progress: bool) -> None:
+def _write_root(root: Path, world: World) -> None:
     if root.exists() and (not root.is_dir() or any(root.iterdir())):
         raise InputError(
             f"{root} exists, is not empty and holds no synthetic data, and is never overwritten; "
@@ -57,10 +57,8 @@ def _write_root(root: Path, world: World, progress: bool) -> None:
     scripts = [script for split in SPLITS for script in write_scripts(world, split)]
     _write_annotations(partial / "annotations", scripts)
     total = sum(len(script.kind_F) for script in scripts)
-    if progress:
-        print(f"making {len(scripts):,} synthetic videos at {root}", flush=True)
-    hidden = None if progress else True
-    with tqdm(total=total, desc=f"drawing {root.name}", unit="frame", disable=hidden) as bar:
+    print(f"making {len(scripts):,} synthetic videos at {root}", flush=True)
+    with tqdm(total=total, desc=f"drawing {root.name}", unit="frame", disable=None) as bar:
         for script in scripts:
             (partial / FRAMES_FOLDER / script.name).mkdir(parents=True)
             for position in range(len(script.kind_F)):

@@ -32,7 +32,7 @@ class Yardsticks:
 
 
 def make_yardsticks(source: VideoSource, world: World) -> Yardsticks:
-    """Make the yardsticks of a split of `world`; `InputError` if it was made from another."""
+    """Make the yardsticks of a split of `world`."""
     scripts = write_scripts(world, source.split)
     figures = {
         f"{name}/recall@{K}{ending}": expected_recall(scripts, memory, part)

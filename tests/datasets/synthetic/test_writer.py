@@ -12,7 +12,7 @@ from datasets.synthetic import writer
 from datasets.synthetic.writer import make_if_missing
 
 VIDEOS = {"train_videos": 2, "test_videos": 1, "validation_videos": 1, "final_videos": 1}
-TINY = {**VIDEOS, "image_size": 32, "progress": False}
+TINY = {**VIDEOS, "image_size": 32}
 
 
 def contents(root: Path) -> dict[Path, bytes]:
