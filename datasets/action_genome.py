@@ -76,10 +76,6 @@ class VideoSource:
             for frame in video.frames:
                 frame.check_labelled()
 
-    def targets(self, sequence: int, first: int, length: int) -> tuple[FrameTargets, ...]:
-        """Return targets of `length` frames of video `sequence`, from `first` on; read no image."""
-        return self.videos[sequence].frames[first : first + length]
-
     def read(
         self, sequence: int, first: int, length: int
     ) -> tuple[torch.Tensor, tuple[FrameTargets, ...]]:
@@ -87,7 +83,7 @@ class VideoSource:
 
         Raises `InputError` for an image that cannot be read.
         """
-        targets = self.targets(sequence, first, length)
+        targets = self.videos[sequence].frames[first : first + length]
         frames_TChw = self.store.read(sequence, first, targets)
         (height, width), (canvas_height, canvas_width) = frames_TChw.shape[2:], self.canvas_hw
         if (height, width) != self.canvas_hw:  # padding by nothing would copy

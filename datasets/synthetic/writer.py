@@ -21,7 +21,7 @@ from datasets.annotations.vocabulary import GROUPS, OBJECTS, RELATIONS
 from datasets.files import lock_folder, reading
 from datasets.synthetic.painter import paint
 from datasets.synthetic.script import COUNTS, NO_OBJECT, NO_PERSON, Script, write_scripts
-from datasets.synthetic.world import SPLITS, World
+from datasets.synthetic.world import SPLITS, VERSION, World
 
 
 def make_if_missing(root: Path | str, **knobs: Any) -> Path:
@@ -37,7 +37,7 @@ def make_if_missing(root: Path | str, **knobs: Any) -> Path:
                 _write_root(root, world)
     with reading(root / KNOBS_FILE, "put it back, or make another root"):
         saved_world = dict(json.loads((root / KNOBS_FILE).read_text()))
-    if changes := differences(saved_world, world.manifest()):
+    if changes := differences(saved_world, {"version": VERSION} | world.knobs):
         raise InputError(
             f"the synthetic root {root} was made differently: {changes}; "
             "remove it, ask for what it holds, or give another path"
@@ -65,7 +65,8 @@ def _write_root(root: Path, world: World) -> None:
                 image = Image.fromarray(paint(script, position))
                 image.save(partial / FRAMES_FOLDER / script.file_name(position), compress_level=1)
                 bar.update()
-    (partial / KNOBS_FILE).write_text(json.dumps(world.manifest(), indent=2) + "\n")
+    manifest = {"version": VERSION} | world.knobs
+    (partial / KNOBS_FILE).write_text(json.dumps(manifest, indent=2) + "\n")
     os.replace(partial, root)
 
 
