@@ -33,7 +33,6 @@ class VideoSource:
         videos: at least one; classes and relations are those of `annotations.vocabulary`.
         image_size_hw: height and width of the pictures that the network sees.
         cache: a folder for resized frames, filled now; None decodes files each time.
-        progress: show a bar while the cache is filled.
 
     Raises `InputError` if frames are missing, or differ in size within a video.
 
@@ -52,7 +51,6 @@ class VideoSource:
         image_size_hw: tuple[int, int],
         *,
         cache: Path | str | None = None,
-        progress: bool = False,
     ) -> None:
         self.root, self.split, self.image_size_hw = Path(root), split, image_size_hw
         self.videos = tuple(videos)
@@ -65,7 +63,7 @@ class VideoSource:
         self.store: FrameFiles | FrameCache = self.files
         sizes = {video.size_hw for video in videos}
         if cache is not None:
-            self.store = FrameCache(cache, self.files, self.videos, image_size_hw, progress)
+            self.store = FrameCache(cache, self.files, self.videos, image_size_hw)
         heights, widths = zip(*map(self.store.stored_size, sizes), strict=True)
         self.canvas_hw = (max(heights), max(widths))
 
@@ -78,13 +76,6 @@ class VideoSource:
             for frame in video.frames:
                 frame.check_labelled()
 
-    def targets(self, sequence: int, first: int, length: int) -> tuple[FrameTargets, ...]:
-        """Return targets of `length` frames of video `sequence`, from `first` on; read no image."""
-        frames = self.videos[sequence].frames
-        if first < 0 or length < 1 or first + length > len(frames):
-            raise IndexError(f"video {self.names[sequence]!r} has {len(frames)} frames")
-        return frames[first : first + length]
-
     def read(
         self, sequence: int, first: int, length: int
     ) -> tuple[torch.Tensor, tuple[FrameTargets, ...]]:
@@ -92,7 +83,7 @@ class VideoSource:
 
         Raises `InputError` for an image that cannot be read.
         """
-        targets = self.targets(sequence, first, length)
+        targets = self.videos[sequence].frames[first : first + length]
         frames_TChw = self.store.read(sequence, first, targets)
         (height, width), (canvas_height, canvas_width) = frames_TChw.shape[2:], self.canvas_hw
         if (height, width) != self.canvas_hw:  # padding by nothing would copy

@@ -1,7 +1,7 @@
 """Source of a data set, from its config.
 
-A new data set is a file with a `DatasetConfig` subclass for its keys and a function (config, split,
-progress) -> `VideoSource`, and an entry in `DATASETS`. Modules that need torch are imported in the
+A new data set is a file with a `DatasetConfig` subclass for its keys and a function (config, split)
+-> `VideoSource`, and an entry in `DATASETS`. Modules that need torch are imported in the
 functions, so that configs can be checked without it.
 """
 
@@ -19,22 +19,21 @@ if TYPE_CHECKING:
     from datasets.action_genome import ActionGenome, VideoSource
 
 
-def action_genome(cfg: DatasetConfig, split: str, progress: bool) -> "ActionGenome":
+def action_genome(cfg: DatasetConfig, split: str) -> "ActionGenome":
     """Open an Action Genome root."""
     from datasets.action_genome import ActionGenome
 
     height, width = cfg.frame_size
     options: dict[str, Any] = {"small_boxes": cfg.small_boxes, "validation": cfg.validation}
-    options |= {"cache": cfg.cache, "progress": progress}
-    return ActionGenome(cfg.root, split, (height, width), **options)
+    return ActionGenome(cfg.root, split, (height, width), cache=cfg.cache, **options)
 
 
-def synthetic(cfg: SyntheticConfig, split: str, progress: bool) -> "ActionGenome":
+def synthetic(cfg: SyntheticConfig, split: str) -> "ActionGenome":
     """Open a synthetic root; make it first if it is not there."""
     from datasets.synthetic.writer import make_if_missing
 
-    make_if_missing(cfg.root, progress=progress, **cfg.knobs)
-    return action_genome(cfg, split, progress)
+    make_if_missing(cfg.root, **cfg.knobs)
+    return action_genome(cfg, split)
 
 
 DATASETS: dict[str, tuple[type[DatasetConfig], Callable[..., Any]]] = {
@@ -44,15 +43,15 @@ DATASETS: dict[str, tuple[type[DatasetConfig], Callable[..., Any]]] = {
 """``dataset.name`` -> config class and builder."""
 
 
-def build_source(cfg: DatasetConfig, split: str, progress: bool = False) -> "VideoSource":
+def build_source(cfg: DatasetConfig, split: str) -> "VideoSource":
     """Open one split of the data set that a config names, such as ``train`` or one of `splits`.
 
-    With `progress`, bars are shown while data are made or cached. Raises `InputError` for an
-    unknown name, and for a root that is missing, broken or made from other values.
+    Raises `InputError` for an unknown name, and for a root that is missing, broken or made from
+    other values.
     """
     check_choice("dataset.name", cfg.name, DATASETS)
     _, build = DATASETS[cfg.name]
-    return build(cfg, split, progress)
+    return build(cfg, split)
 
 
 def open_to_score(cfg: DatasetConfig, split: str) -> "VideoSource":
@@ -61,7 +60,7 @@ def open_to_score(cfg: DatasetConfig, split: str) -> "VideoSource":
     Raises:
         InputError: a frame has no relation, so that it cannot be scored; or as `build_source`.
     """
-    source = build_source(cfg, split, progress=True)
+    source = build_source(cfg, split)
     source.check_labelled()
     if isinstance(cfg, SyntheticConfig):
         from datasets.synthetic.yardsticks import make_yardsticks

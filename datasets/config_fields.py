@@ -59,9 +59,7 @@ class Checked:
                     bounds = f"{least} to {most}"
                     if most is None:
                         bounds = f"a finite number, at least {least}"
-                    shown = f"{float(value):.4g}" if abs(value) > 1e18 else value
-                    offer = ", or null" if null else ""
-                    raise InputError(f"{name} is {shown}; give {bounds}{offer}")
+                    raise InputError(f"{name} is {value}; give {bounds}{', or null' * null}")
             if "options" in declared.metadata:
                 check_choice(name, value, declared.metadata["options"])
 

@@ -35,7 +35,7 @@ def fill_steps(cfg: TrainJob) -> TrainJob:
     """Return the config; ``single`` gets as many videos in a step as fill the others' batches."""
     if cfg.loader.name != "single":
         return cfg
-    mean = float(build_source(cfg.dataset, "train", progress=True).lengths.mean())
+    mean = float(build_source(cfg.dataset, "train").lengths.mean())
     count = max(1, round(cfg.train.batch_slots / mean))
     return replace(cfg, train=replace(cfg.train, micro_batches=count))
 

@@ -58,10 +58,10 @@ class ChangedConfig(SyntheticConfig):
     left_out: float = number(0, 0.95, "share of the frames that are left out at random", 0.0)
 
 
-def open_thinned(cfg: ChangedConfig, split: str, progress: bool) -> VideoSource:
+def open_thinned(cfg: ChangedConfig, split: str) -> VideoSource:
     """Leave frames of every video out, the same in all epochs; one of each video stays."""
     rng, videos = np.random.default_rng([cfg.seed, SPLITS.index(split)]), []
-    for video in synthetic(cfg, split, progress).videos:
+    for video in synthetic(cfg, split).videos:
         chances = rng.random(len(video.frames))
         kept = np.flatnonzero((chances >= cfg.left_out) | (chances == chances.max()))
         videos.append(Video(video.name, with_gaps([video.frames[i] for i in kept])))
@@ -69,9 +69,9 @@ def open_thinned(cfg: ChangedConfig, split: str, progress: bool) -> VideoSource:
     return VideoSource(cfg.root, split, videos, (height, width))
 
 
-def open_extreme(cfg: ChangedConfig, split: str, progress: bool) -> VideoSource:
+def open_extreme(cfg: ChangedConfig, split: str) -> VideoSource:
     """Join all videos, and cut them into even quantiles of a log-uniform law from 1 to 1,000."""
-    whole = synthetic(cfg, split, progress).videos
+    whole = synthetic(cfg, split).videos
     frames = [frame for video in whole for frame in video.frames]
     lengths = np.geomspace(1, 1000, len(frames) // 150).astype(int)  # 145 on average
     ends = np.cumsum(np.random.default_rng(cfg.seed).permutation(lengths))

@@ -29,7 +29,7 @@ def open_data(cfg: TrainJob, ranks: Ranks) -> Data:
         InputError: the data cannot be read.
     """
     with ranks.agree_on_errors():
-        source = build_source(cfg.dataset, "train", progress=True)
+        source = build_source(cfg.dataset, "train")
         validation_split, final_split = cfg.dataset.splits
         validation = open_to_score(cfg.dataset, validation_split) if validation_split else None
         final = open_to_score(cfg.dataset, final_split)

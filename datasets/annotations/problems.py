@@ -20,11 +20,6 @@ class Problems:
         """Add problems, each once. `kind` is a plural (``missing frames``)."""
         self.examples.setdefault(kind, {}).update(dict.fromkeys(examples))
 
-    def merge(self, other: "Problems") -> None:
-        """Add all problems of `other`."""
-        for kind, examples in other.examples.items():
-            self.add(kind, *examples)
-
     def __len__(self) -> int:
         return sum(map(len, self.examples.values()))
 
@@ -46,7 +41,4 @@ class Problems:
 
 def short_repr(value: Any) -> str:
     """Return a value for an error message, always short and in printable characters."""
-    try:
-        return reprlib.repr(value)[:_LONGEST]
-    except (ValueError, RecursionError):  # an integer of too many digits
-        return f"a {type(value).__name__}"
+    return reprlib.repr(value)[:_LONGEST]

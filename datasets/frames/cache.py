@@ -33,7 +33,6 @@ class FrameCache:
     Args:
         files: source of the frames that are not there.
         size_hw: height and width into which every frame is fitted.
-        progress: show a bar while it is filled.
 
     Raises:
         InputError: a frame cannot be read.
@@ -45,7 +44,6 @@ class FrameCache:
         files: FrameFiles,
         videos: Sequence[Video],
         size_hw: tuple[int, int],
-        progress: bool = False,
     ) -> None:
         self.folder, self.files, self.size_hw = Path(folder), files, size_hw
         self.paths = [self.folder / f"{video.name}-{self._key(video)}.npy" for video in videos]
@@ -54,8 +52,7 @@ class FrameCache:
             pairs = zip(self.paths, videos, strict=True)
             missing = [(path, video) for path, video in pairs if not path.exists()]
             jobs = pool.map(lambda pair: self._write(*pair), missing)
-            hidden = not progress or not missing
-            for _ in tqdm(jobs, "caching", len(missing), unit="video", disable=hidden or None):
+            for _ in tqdm(jobs, "caching", len(missing), unit="video", disable=not missing or None):
                 pass
 
     def stored_size(self, size_hw: tuple[int, int]) -> tuple[int, int]:

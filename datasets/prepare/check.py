@@ -38,7 +38,8 @@ def check(root: Path, workers: int = 1) -> tuple[str, Problems, str]:
     size_of: dict[str, tuple[int, int]] = {}
     for split in SPLITS if synthetic else read.SPLITS:
         annotations = read.filter_annotations(entries_of, person_of, split, small_boxes=small_boxes)
-        problems.merge(annotations.problems)
+        for kind, examples in annotations.problems.examples.items():
+            problems.add(kind, *examples)
         heads = (split, "frames", "videos", "objects")
         lines += ["", tabulate(annotations.steps, heads, intfmt=",")]
         if not synthetic:

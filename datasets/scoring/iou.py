@@ -7,8 +7,6 @@ Boxes are xyxy in pixels. ``inclusive`` counts both border pixels, so a side is 
 
 import numpy as np
 
-from bload.errors import check_choice
-
 CONVENTIONS = {"inclusive": 1.0, "continuous": 0.0}
 """Name -> number added to the difference of two corners."""
 
@@ -20,7 +18,6 @@ def overlaps(
 
     Two empty boxes overlap by 0. Inclusive boxes meet while less than one pixel lies between them.
     """
-    check_choice("iou", convention, CONVENTIONS)
     border = CONVENTIONS[convention]
     a_4, b_4 = boxes_4.astype(np.float64), others_4.astype(np.float64)
     low_2 = np.maximum(a_4[..., :2], b_4[..., :2])

@@ -10,7 +10,7 @@ import numpy as np
 from bload import InputError
 from datasets.annotations.vocabulary import OBJECT_CLASSES, RELATIONS
 
-_ROUNDING = 1e-6
+_HIGHEST = 1 + 1e-6  # by rounding
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +38,18 @@ class FramePrediction:
         if len(self) and not 1 <= classes_P.min() <= classes_P.max() <= OBJECT_CLASSES:
             wrong = classes_P[(classes_P < 1) | (classes_P > OBJECT_CLASSES)][0]
             raise InputError(f"object_classes_P holds {wrong} but classes are 1..{OBJECT_CLASSES}")
-        for name, shape in _shapes(len(self)).items():
+        boxes = dict.fromkeys(("person_boxes_P4", "object_boxes_P4"), (len(self), 4))
+        scores: dict[str, tuple[int, ...]] = {"relation_scores_PR": (len(self), len(RELATIONS))}
+        scores |= dict.fromkeys(("person_scores_P", "object_scores_P"), (len(self),))
+        for name, shape in (boxes | scores).items():
             array = getattr(self, name)
             if array.shape != shape or array.dtype.kind != "f":
                 raise InputError(f"{name} is {array.dtype} {array.shape} but must be float {shape}")
-            (_check_boxes if name.endswith("P4") else _check_scores)(name, array)
+            (_check_boxes if name in boxes else _check_scores)(name, array)
 
     def __len__(self) -> int:
         """Return the number of pairs P."""
         return len(self.object_classes_P)
-
-
-def _shapes(P: int) -> dict[str, tuple[int, ...]]:
-    boxes = dict.fromkeys(("person_boxes_P4", "object_boxes_P4"), (P, 4))
-    scores = dict.fromkeys(("person_scores_P", "object_scores_P"), (P,))
-    return {**boxes, **scores, "relation_scores_PR": (P, len(RELATIONS))}
 
 
 def _check_boxes(name: str, boxes_P4: np.ndarray) -> None:
@@ -66,9 +63,8 @@ def _check_boxes(name: str, boxes_P4: np.ndarray) -> None:
 
 
 def _check_scores(name: str, scores: np.ndarray) -> None:
-    highest = 1 + _ROUNDING
-    if scores.size and not 0 <= scores.min() <= scores.max() <= highest:  # NaN is wrong too
-        invalid_score = scores[~((scores >= 0) & (scores <= highest))][0]
+    if scores.size and not 0 <= scores.min() <= scores.max() <= _HIGHEST:  # NaN is wrong too
+        invalid_score = scores[~((scores >= 0) & (scores <= _HIGHEST))][0]
         raise InputError(
             f"{name} holds {invalid_score:g} but scores are probabilities in 0..1; "
             "apply the softmax (attention) and the sigmoids first and look for NaN"

@@ -7,13 +7,8 @@ age is 1 or more. Triplets of the null code, without any cue so far, are not.
 T labelled frames, G ground-truth triplets of a frame.
 """
 
-from collections.abc import Mapping, Sequence
-
 import numpy as np
 
-from bload import InputError
-from datasets.action_genome import VideoSource
-from datasets.annotations.targets import FrameTargets
 from datasets.annotations.vocabulary import ATTENTION, CONTACTING
 from datasets.synthetic.script import Script
 
@@ -34,33 +29,3 @@ def evidence_ages(script: Script) -> tuple[np.ndarray, ...]:
             age_G[in_group_G] = states.age_TM[t, object_G[in_group_G]]
         ages_T.append(age_G)
     return tuple(ages_T)
-
-
-def memory_flags(source: VideoSource, scripts: Sequence[Script]) -> Mapping[str, np.ndarray]:
-    """Return frame name -> bool ``(G,)``, True for rows of ``relations_G2`` that depend on memory.
-
-    `source` is a split made from `scripts`; its order of objects and relations is kept, since rows
-    are matched by class and relation. Raises `InputError` if it shows something else.
-    """
-    age_of_triplet = {}
-    for script in scripts:
-        for target, age_G in zip(script.targets(), evidence_ages(script), strict=True):
-            for triplet, age in zip(_triplets(target), age_G, strict=True):
-                age_of_triplet[triplet] = age
-    flags_of = {}
-    for sequence, length in enumerate(source.lengths.tolist()):
-        for target in source.targets(sequence, 0, length):
-            triplets = _triplets(target)
-            if not age_of_triplet.keys() >= set(triplets):
-                raise InputError(
-                    f"{target.name} of {source.root} has relations that the synthetic world of "
-                    "these knobs has not; remove the root and it is made again"
-                )
-            flags_of[target.name] = np.array([age_of_triplet[key] >= 1 for key in triplets])
-    return flags_of
-
-
-def _triplets(target: FrameTargets) -> list[tuple[str, int, int]]:
-    """Return frame, object class and relation of each triplet; a video's classes are distinct."""
-    classes_M = target.object_classes_M.tolist()
-    return [(target.name, classes_M[m], r) for m, r in target.relations_G2.tolist()]

@@ -60,10 +60,6 @@ class World(Checked):
         """Every knob, also of a config that has more fields."""
         return {knob.name: getattr(self, knob.name) for knob in fields(World)}
 
-    def manifest(self) -> dict[str, Any]:
-        """Return version and every knob, as written beside the annotations."""
-        return {"version": VERSION} | self.knobs
-
     def classes_K(self) -> np.ndarray:
         """Return the object classes in use, int64 ``(object_classes,)``, spread over all 35."""
         classes = np.arange(PERSON + 1, len(OBJECTS))

@@ -21,10 +21,10 @@ from datasets.annotations.vocabulary import GROUPS, OBJECTS, RELATIONS
 from datasets.files import lock_folder, reading
 from datasets.synthetic.painter import paint
 from datasets.synthetic.script import COUNTS, NO_OBJECT, NO_PERSON, Script, write_scripts
-from datasets.synthetic.world import SPLITS, World
+from datasets.synthetic.world import SPLITS, VERSION, World
 
 
-def make_if_missing(root: Path | str, *, progress: bool = True, **knobs: Any) -> Path:
+def make_if_missing(root: Path | str, **knobs: Any) -> Path:
     """Make a synthetic root at `root` if none exists, and return it; knobs as in `World`.
 
     Concurrent processes wait for the one that writes. Raises `InputError` if something else is
@@ -34,10 +34,10 @@ def make_if_missing(root: Path | str, *, progress: bool = True, **knobs: Any) ->
     if not (root / KNOBS_FILE).exists():
         with lock_folder(root):
             if not (root / KNOBS_FILE).exists():  # another process may have made it
-                _write_root(root, world, progress)
+                _write_root(root, world)
     with reading(root / KNOBS_FILE, "put it back, or make another root"):
         saved_world = dict(json.loads((root / KNOBS_FILE).read_text()))
-    if changes := differences(saved_world, world.manifest()):
+    if changes := differences(saved_world, {"version": VERSION} | world.knobs):
         raise InputError(
             f"the synthetic root {root} was made differently: {changes}; "
             "remove it, ask for what it holds, or give another path"
@@ -45,7 +45,7 @@ def make_if_missing(root: Path | str, *, progress: bool = True, **knobs: Any) ->
     return root
 
 
-def _write_root(root: Path, world: World, progress: bool) -> None:
+def _write_root(root: Path, world: World) -> None:
     if root.exists() and (not root.is_dir() or any(root.iterdir())):
         raise InputError(
             f"{root} exists, is not empty and holds no synthetic data, and is never overwritten; "
@@ -57,17 +57,16 @@ def _write_root(root: Path, world: World, progress: bool) -> None:
     scripts = [script for split in SPLITS for script in write_scripts(world, split)]
     _write_annotations(partial / "annotations", scripts)
     total = sum(len(script.kind_F) for script in scripts)
-    if progress:
-        print(f"making {len(scripts):,} synthetic videos at {root}", flush=True)
-    hidden = None if progress else True
-    with tqdm(total=total, desc=f"drawing {root.name}", unit="frame", disable=hidden) as bar:
+    print(f"making {len(scripts):,} synthetic videos at {root}", flush=True)
+    with tqdm(total=total, desc=f"drawing {root.name}", unit="frame", disable=None) as bar:
         for script in scripts:
             (partial / FRAMES_FOLDER / script.name).mkdir(parents=True)
             for position in range(len(script.kind_F)):
                 image = Image.fromarray(paint(script, position))
                 image.save(partial / FRAMES_FOLDER / script.file_name(position), compress_level=1)
                 bar.update()
-    (partial / KNOBS_FILE).write_text(json.dumps(world.manifest(), indent=2) + "\n")
+    manifest = {"version": VERSION} | world.knobs
+    (partial / KNOBS_FILE).write_text(json.dumps(manifest, indent=2) + "\n")
     os.replace(partial, root)
 
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from datasets.action_genome import VideoSource
+from datasets.annotations.targets import FrameTargets
 from datasets.scoring.recall import RecallMeter
-from datasets.synthetic.evidence import memory_flags
+from datasets.synthetic.evidence import evidence_ages
 from datasets.synthetic.observers import EVERYTHING, MEMORY_PART, MEMORYLESS, K, expected_recall
 from datasets.synthetic.script import write_scripts
 from datasets.synthetic.world import World
@@ -32,11 +33,29 @@ class Yardsticks:
 
 
 def make_yardsticks(source: VideoSource, world: World) -> Yardsticks:
-    """Make the yardsticks of a split of `world`; `InputError` if it was made from another."""
+    """Make the yardsticks of a split of `world`."""
     scripts = write_scripts(world, source.split)
     figures = {
         f"{name}/recall@{K}{ending}": expected_recall(scripts, memory, part)
         for name, memory in (("memoryless", MEMORYLESS), ("remembering", EVERYTHING))
         for ending, part in (("", False), (f"_{MEMORY_PART}", True))
     }
-    return Yardsticks(memory_flags(source, scripts), figures)
+    # Rows are matched by class and relation, since small boxes may have been left out.
+    age_of_triplet = {
+        triplet: age
+        for script in scripts
+        for target, age_G in zip(script.targets(), evidence_ages(script), strict=True)
+        for triplet, age in zip(_triplets(target), age_G, strict=True)
+    }
+    memory_of = {
+        target.name: np.array([age_of_triplet[key] >= 1 for key in _triplets(target)])
+        for video in source.videos
+        for target in video.frames
+    }
+    return Yardsticks(memory_of, figures)
+
+
+def _triplets(target: FrameTargets) -> list[tuple[str, int, int]]:
+    """Return frame, object class and relation of each triplet; a video's classes are distinct."""
+    classes_M = target.object_classes_M.tolist()
+    return [(target.name, classes_M[m], r) for m, r in target.relations_G2.tolist()]

@@ -21,7 +21,7 @@ def small_world() -> World:
 
 @pytest.fixture(scope="session")
 def small_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_if_missing(tmp_path_factory.mktemp("synthetic") / "root", progress=False, **SMALL)
+    return make_if_missing(tmp_path_factory.mktemp("synthetic") / "root", **SMALL)
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.weak import WeakIdKeyDictionary
 
 from models import build_model
-from models.cost import NetworkCost, count_flops, main, measure_cost
+from models.cost import NetworkCost, main, measure_cost
 from models.dds import CHUNK
 from models.frames import Frames
 from tests.models.conftest import SIDE, SMALL, tensors
@@ -26,16 +26,6 @@ SHAPE_BT = (24, 3)
 def cost():
     precision = torch.autocast("cpu", enabled=False)
     return measure_cost(SMALL_COST, (SIDE, SIDE), SHAPE_BT, precision, torch.device("cpu"))
-
-
-def test_flops_are_those_counted_by_hand():
-    model, frames = build_model(SMALL_COST).train(), 3
-    pixels = torch.zeros(frames, 3, SIDE, SIDE, dtype=torch.uint8)
-    convolutions = 9 * (16**2 * 3 * 16 + 8**2 * 16 * 64 + 4**2 * 64 * 128) + TOKENS * 128 * 16
-    projections, position = 4 * 16 * 16 + 2 * 16 * 24, 2 * 16 * 16 / frames  # once for all frames
-    encoder = TOKENS * (projections + position + 2 * TOKENS * 16)
-    counted = count_flops(lambda: model.encode(pixels))
-    assert counted == pytest.approx(2 * frames * (convolutions + encoder))
 
 
 class Live(TorchDispatchMode):

@@ -1,15 +1,11 @@
 """The network as a whole: sizes, layers, precision, time, names."""
 
-import pytest
 import torch
 from torch import nn
 
-from models.criterion import Criterion, loss_divisors
 from models.dds import DDS
 from models.frames import Frames
-from models.targets import to_tensors
-from models.temporal import TEMPORAL_PARTS
-from tests.models.conftest import annotate, difference, gradients, tensors, tiny
+from tests.models.conftest import difference, tensors, tiny
 
 
 def batch(blocks: int, slots: int, side: int = 32):
@@ -46,22 +42,3 @@ def test_dropout_acts_in_training_alone():
     assert difference(model(frames), model(frames)) > 1e-3
     model.eval()
     assert difference(model(frames), model(frames)) == 0
-
-
-@pytest.mark.parametrize("temporal", TEMPORAL_PARTS)
-def test_trains_under_autocast_to_bfloat16(temporal):
-    model = tiny(temporal=temporal, anchored=True, dense=True).float()
-    frames, start = batch(2, 3)
-    extent_BT2 = torch.tensor([[[1, 1], [0.5, 0.75], [0.28, 1]]]).expand(2, -1, -1)
-    valid = torch.ones_like(start)
-    targets = to_tensors(annotate(0, 6))
-    total = loss_divisors(targets.objects, 5)
-    outputs = model(Frames(frames, start, valid, extent_BT2))
-    exact = Criterion()(outputs, targets, valid, total)["loss"]
-    with torch.autocast("cpu", torch.bfloat16):
-        outputs = model(Frames(frames, start, valid, extent_BT2))
-    assert all(field.dtype == torch.float32 for field in tensors(outputs).values())
-    rounded = Criterion()(outputs, targets, valid, total)["loss"]
-    rounded.backward()
-    assert rounded.item() == pytest.approx(exact.item(), rel=0.05)
-    assert torch.isfinite(gradients(model)).all()

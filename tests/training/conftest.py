@@ -29,9 +29,7 @@ def without_pages(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
 
 @pytest.fixture(scope="session")
 def data_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_if_missing(
-        tmp_path_factory.mktemp("data") / "root", progress=False, **asdict(WORLD)
-    )
+    return make_if_missing(tmp_path_factory.mktemp("data") / "root", **asdict(WORLD))
 
 
 @pytest.fixture

@@ -77,7 +77,7 @@ def test_the_command_writes_every_frame_once_and_says_what_made_it(finished, dat
         for name, value in figures.items()
         if name not in (*NOT_EQUAL, "epoch") and not name.endswith(of_the_world)
     }
-    assert len(relations.read_text().splitlines()) == 1 + 3 * len(KS) * (26 + 3)
+    assert len(relations.read_text().splitlines()) == 1 + 3 * len(KS) * 26
 
 
 def test_states_are_cleared_as_in_training_unless_asked(finished, tmp_path):

@@ -23,7 +23,7 @@ def perfect(target):
 def test_an_album_draws_the_videos_it_saw(data_root, tmp_path):
     source = ActionGenome(data_root, "test", (32, 32))
     album = Album(source, 2)
-    targets = source.targets(3, 0, int(source.lengths[3]))
+    targets = source.videos[3].frames
     album.keep(targets, [perfect(target) for target in targets])
     album.save(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [f"{source.names[3]}.png"]

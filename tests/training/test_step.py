@@ -74,7 +74,7 @@ RECIPES = {"steps": ["train.warmup_epochs=1", "train.muon_lr=null"], "muon_steps
 @pytest.mark.parametrize(("recipe", "loader"), [(r, name) for r in RECIPES for name in GOLDEN[r]])
 def test_the_first_losses_of_each_loader_stay_as_they_were(recipe, loader, tmp_path_factory):
     world = World(24, 1, 1, 1, image_size=32, seed=3, drop_rate=0.1)
-    knobs = [f"dataset.{k}={v}" for k, v in world.manifest().items() if k != "version"]
+    knobs = [f"dataset.{k}={v}" for k, v in world.knobs.items()]
     root = tmp_path_factory.getbasetemp() / "golden"
     job = ["train.epochs=6", "train.batch_slots=64", "train.workers=0", "train.device=cpu"]
     job += [*RECIPES[recipe], "model.dropout=0.1", "train.seed=1"]

@@ -46,7 +46,7 @@ class Album:
         self.source = source
         self.video_targets: dict[str, list[FrameTargets]] = {}
         for video in spread(len(source), count):
-            targets = source.targets(video, 0, int(source.lengths[video]))
+            targets = source.videos[video].frames
             stills = [targets[index] for index in spread(len(targets), STILLS)]
             self.video_targets[source.names[video]] = stills
         self.names = {target.name for targets in self.video_targets.values() for target in targets}

@@ -1,21 +1,20 @@
 """The recall of observers of limited memory is computed exactly, and they see no more."""
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from bload.errors import InputError
 from datasets.action_genome import ActionGenome
 from datasets.annotations.vocabulary import SPATIAL
 from datasets.scoring.prediction import FramePrediction
 from datasets.scoring.recall import RecallMeter
 from datasets.synthetic import cues, observers
-from datasets.synthetic.evidence import evidence_ages, memory_flags
+from datasets.synthetic.evidence import evidence_ages
 from datasets.synthetic.observers import EVERYTHING, expected_recall, triplet_weights
 from datasets.synthetic.script import write_scripts
 from datasets.synthetic.world import World
+from datasets.synthetic.yardsticks import make_yardsticks
 
 KINDS = (
     ("attention", cues.ATTENTION_CHANCES, cues.ATTENTION_CODES),
@@ -103,11 +102,9 @@ def test_the_measure_gives_observers_what_they_expect(scripts, part):
 
 def test_flags_follow_the_rows_of_the_data_set(small_world, small_root):
     source, scripts = ActionGenome(small_root, "test", (64, 64)), write_scripts(small_world, "test")
-    flags_of = memory_flags(source, scripts)
+    flags_of = make_yardsticks(source, small_world).memory_of
     assert len(flags_of) == source.lengths.sum()
     for script in scripts:
         for target, age_G in zip(script.targets(), evidence_ages(script), strict=True):
             np.testing.assert_array_equal(flags_of[target.name], age_G >= 1)
     assert 0.2 < np.concatenate(list(flags_of.values())).mean() < 0.6
-    with pytest.raises(InputError, match=f"{small_root} .* remove the root"):
-        memory_flags(source, write_scripts(replace(small_world, seed=4), "test"))

@@ -7,12 +7,11 @@ import pytest
 
 from bload.errors import InputError
 from datasets.action_genome import ActionGenome
-from datasets.annotations.unpickler import read_pickle
 from datasets.synthetic import writer
 from datasets.synthetic.writer import make_if_missing
 
 VIDEOS = {"train_videos": 2, "test_videos": 1, "validation_videos": 1, "final_videos": 1}
-TINY = {**VIDEOS, "image_size": 32, "progress": False}
+TINY = {**VIDEOS, "image_size": 32}
 
 
 def contents(root: Path) -> dict[Path, bytes]:
@@ -22,26 +21,6 @@ def contents(root: Path) -> dict[Path, bytes]:
 def test_the_same_knobs_write_the_same_bytes(tmp_path):
     one, two = (contents(make_if_missing(tmp_path / name, **TINY)) for name in ("one", "two"))
     assert one == two != contents(make_if_missing(tmp_path / "three", **TINY, seed=1))
-
-
-def test_the_files_have_action_genomes_structure(small_root):
-    folder = small_root / "annotations"
-    entries_of = read_pickle(folder / "object_bbox_and_relationship.pkl")
-    person_of = read_pickle(folder / "person_bbox.pkl")
-    assert list(entries_of) == list(person_of)
-    groups = [f"{group}_relationship" for group in ("attention", "spatial", "contacting")]
-    for name, entries in entries_of.items():
-        assert (small_root / "frames" / name).is_file()
-        for entry in entries:
-            assert list(entry) == ["class", "bbox", *groups, "metadata", "visible"]
-            if entry["visible"]:
-                assert isinstance(entry["bbox"], tuple)
-            else:
-                assert [entry[key] for key in ("bbox", *groups)] == [None] * 4
-            assert entry["metadata"]["set"] in name
-        person, rows = person_of[name], len(person_of[name]["bbox"])
-        assert person["bbox"].shape == (rows, 4)
-        assert person["keypoints"].shape == (rows, 17, 3)
 
 
 def test_a_root_is_made_once_and_refuses_other_knobs_with_both_values(tmp_path, monkeypatch):
