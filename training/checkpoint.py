@@ -74,10 +74,7 @@ def save_checkpoint(
 def restore(
     saved: dict[str, Any], path: Path, training: Training, loader: BlockLoader
 ) -> tuple[Progress, str]:
-    """Restore a run from the contents of a checkpoint, that of `path`.
-
-    Returns:
-        The run's progress, and a message to print.
+    """Restore a run from the contents of a checkpoint; return its progress and a message.
 
     Raises:
         InputError: the checkpoint belongs to other data, or to another number of ranks with weights

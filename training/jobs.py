@@ -105,11 +105,7 @@ def announce(hydra: HydraConf, minutes: float) -> str:
 
 
 def run(main: Callable[[], Any]) -> NoReturn:
-    """Run the jobs of the command line; print a table if there are several, and exit.
-
-    Args:
-        main: the function under ``@hydra.main``.
-    """
+    """Run the jobs of the command line; print a table if there are several, and exit."""
     register()
     os.environ["MPLBACKEND"] = "agg"  # a notebook's is not for programs
     sys.stdout, sys.stderr = QuietStream(sys.stdout), QuietStream(sys.stderr)  # type: ignore

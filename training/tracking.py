@@ -18,9 +18,7 @@ class Tracker:
     """Writes the figures of a run on the first rank.
 
     Args:
-        progress: of the run; wandb's step counts on from its finished epochs.
         is_new: True for a new run, which is a new one in wandb too.
-        active: True on the first rank.
     """
 
     def __init__(

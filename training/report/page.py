@@ -43,9 +43,6 @@ def write_or_warn(folder: RunFolder, ranks: Ranks, album: Album) -> None:
     """Draw the picture of a run that has ended, and its page; only warn if that fails.
 
     All ranks call this.
-
-    Args:
-        album: what this rank has seen of the video in the picture.
     """
     predictions_by_rank = ranks.gather(album.frame_predictions)
     if not ranks.is_first:
@@ -53,8 +50,8 @@ def write_or_warn(folder: RunFolder, ranks: Ranks, album: Album) -> None:
     try:
         for predictions in predictions_by_rank:
             album.frame_predictions |= predictions
-        ((_, picture),) = album.draw()
-        picture.save(folder.picture)
+        ((_, figure),) = album.draw()
+        figure.savefig(folder.picture)
         write_page(folder)
     except Exception:
         print(f"{traceback.format_exc()}warning: {folder.path} has no page")
