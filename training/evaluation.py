@@ -114,7 +114,6 @@ def evaluate(
 
     Args:
         meter: an empty one, which then holds the counts of all ranks.
-        ablation: applied to every batch.
         records: called with this rank's targets and predictions, batch by batch.
     """
     started_at = time.perf_counter()

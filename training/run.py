@@ -112,9 +112,8 @@ class Run:
         step = self.loader.step
         if step == self.loader.steps:  # `end_epoch` comes next
             return
-        is_due = (
-            not step or time.monotonic() - self.saved_at >= 60 * self.cfg.train.checkpoint_minutes
-        )
+        minutes = (time.monotonic() - self.saved_at) / 60
+        is_due = not step or minutes >= self.cfg.train.checkpoint_minutes
         save, signal_number = self.ranks.largest(is_due, self.ranks.stop.signal_number)
         if save or signal_number or self.is_evaluation_due:
             self.progress.epoch_sums = self.ranks.gather(self.meter.sums())
@@ -143,8 +142,7 @@ class Run:
         figures = self.evaluate(self.data.validation)
         progress.recall = figures["with/recall@20"]
         progress.evaluated_epochs = Position.after(self.loader).epochs_done
-        after = {"after": progress.evaluated_epochs}
-        self.tracker.log("eval", epoch + 1, step, after | figures)
+        self.tracker.log("eval", epoch + 1, step, {"after": progress.evaluated_epochs} | figures)
         place = f"epoch {epoch + 1:>3}/{self.epochs}  step {step}"
         self.ranks.print(f"{place}  validation Recall@20 {100 * progress.recall:.2f} %")
         if progress.best is None or progress.recall > progress.best:

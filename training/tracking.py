@@ -15,11 +15,7 @@ from training.folder import RunFolder
 
 
 class Tracker:
-    """Writes the figures of a run on the first rank.
-
-    Args:
-        is_new: True for a new run, which is a new one in wandb too.
-    """
+    """Writes the figures of a run on the first rank; a new run is a new one in wandb too."""
 
     def __init__(
         self, folder: RunFolder, cfg: TrainJob, progress: Progress, *, is_new: bool, active: bool
