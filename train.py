@@ -28,11 +28,7 @@ def main(cfg: TrainJob) -> dict[str, Any]:
 
 
 def train(cfg: TrainJob, ranks: "Ranks | None" = None) -> dict[str, Any]:
-    """Start or resume a run; return its summary.
-
-    Args:
-        ranks: of a process that has joined them already.
-    """
+    """Start or resume a run, on ranks that are joined already if given; return its summary."""
     from training.ranks import join_ranks  # here, as --help needs no torch
     from training.run import open_run, prepare_run
 

@@ -74,10 +74,7 @@ def save_checkpoint(
 def restore(
     saved: dict[str, Any], path: Path, training: Training, loader: BlockLoader
 ) -> tuple[Progress, str]:
-    """Restore a run from the contents of a checkpoint, that of `path`.
-
-    Returns:
-        The run's progress, and a message to print.
+    """Restore a run from the contents of a checkpoint; return its progress and a message.
 
     Raises:
         InputError: the checkpoint belongs to other data, or to another number of ranks with weights
@@ -119,33 +116,18 @@ def open_checkpoint(paths: Sequence[Path]) -> tuple[Path | None, dict[str, Any],
     return None, {}, []
 
 
-def load_checkpoint(path: Path | str) -> dict[str, Any]:
-    """Read a checkpoint, to the host; a folder means the ``last.pt`` in it.
+def load_checkpoint(path: Path) -> dict[str, Any]:
+    """Read a checkpoint, to the host.
 
     Raises:
         InputError: it is missing, is not a checkpoint of `train.py`, or is damaged.
     """
-    path = checkpoint_file(path)
     with reading(path, "give another checkpoint"):
         with zipfile.ZipFile(path) as file:
             damaged = file.testzip()  # by its CRC-32; torch does not look
         if damaged:
             raise zipfile.BadZipFile(f"{damaged} is damaged")
         return torch.load(path, map_location="cpu", weights_only=True)
-
-
-def checkpoint_file(path: Path | str) -> Path:
-    """Return the file of a checkpoint, given as the file or as a run's folder.
-
-    Raises:
-        InputError: it is not there.
-    """
-    path = Path(path)
-    if path.is_dir():
-        path = path / LAST
-    if not path.is_file():
-        raise InputError(f"there is no checkpoint {path}; give a .pt file or the folder of a run")
-    return path
 
 
 def find_checkpoints(path: Path | str) -> dict[str, Path]:
@@ -158,7 +140,10 @@ def find_checkpoints(path: Path | str) -> dict[str, Path]:
     runs = sorted(path.rglob(LAST))
     if runs and not (path / LAST).exists():
         return {str(last.parent.relative_to(path)): last for last in runs}
-    return {path.name: checkpoint_file(path)}
+    file = path / LAST if path.is_dir() else path
+    if not file.is_file():
+        raise InputError(f"there is no checkpoint {file}; give a .pt file or the folder of a run")
+    return {path.name: file}
 
 
 def load_model(path: Path, device: torch.device) -> tuple[DDS, dict[str, Any]]:

@@ -6,7 +6,6 @@ An unknown key is an error, and so is a value of another type.
 import json
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -15,7 +14,6 @@ from typing import Any
 import yaml
 from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
-from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import CompactHydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -56,8 +54,7 @@ def format_meanings(*, _root_: Any) -> str:
                 value = OmegaConf.to_container(value, resolve=True)
             value = value if isinstance(value, str) else json.dumps(value)
             rows.append((f"{name}={value}", words))
-    width = max(len(setting) for setting, _ in rows if len(setting) < 40)
-    lines = (f"  {setting:<{width}}  {words}" for setting, words in rows)
+    lines = (f"  {setting:<39}  {words}" for setting, words in rows)
     return "\n".join(lines).replace("$", "$$")  # Hydra fills in a template
 
 
@@ -121,9 +118,8 @@ def compose_job(name: str, overrides: Sequence[str]) -> Any:
         InputError: what Hydra refuses, in its words.
     """
     register()
-    inside = GlobalHydra.instance().is_initialized()  # in a job that Hydra runs
     try:
-        with nullcontext() if inside else initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        with initialize_config_dir(str(CONFIGS), version_base="1.3"):
             return to_job(compose(name, list(overrides)))
     except CompactHydraException as error:
         raise InputError(

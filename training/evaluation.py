@@ -25,7 +25,7 @@ from training.ablations import Ablation
 from training.build import Inputs
 from training.config import EvalJob, ProcessConfig
 from training.ranks import Ranks, autocast
-from training.stopping import detach_worker
+from training.stopping import Stopped, detach_worker
 
 if TYPE_CHECKING:
     from datasets.scoring.predictions_file import Record
@@ -53,16 +53,13 @@ def evaluate_checkpoint(
     ranks: Ranks,
     record: "Record",
 ) -> tuple[dict[str, float], list[dict[str, Any]]]:
-    """Return the figures of a checkpoint and its `relation_rows`; write its predictions if asked.
-
-    Args:
-        record: as those of `evaluate`.
-    """
+    """Return figures of a checkpoint and its `relation_rows`; write its predictions if asked."""
     config, meter = checkpoint["config"], RecallMeter(cfg.iou)
-    starts, small_boxes = cfg.starts or config["train"]["starts"], config["dataset"]["small_boxes"]
+    starts, dataset = cfg.starts or config["train"]["starts"], config["dataset"]
+    trained = {key: dataset[key] for key in ("small_boxes", "validation")}
     metadata = {"checkpoint": str(path), "split": source.split, "root": str(source.root)}
-    metadata |= {"small_boxes": small_boxes, "validation": config["dataset"]["validation"]}
-    with predictions_in(cfg.predictions, ranks, metadata | {"starts": starts}) as records:
+    metadata |= {**trained, "starts": starts}
+    with predictions_in(cfg.predictions, ranks, metadata) as records:
         figures = evaluate(
             model,
             source,
@@ -73,10 +70,9 @@ def evaluate_checkpoint(
             ablation=Ablation(starts, seed=config["train"]["seed"]),
             records=[record, *records],
         )
-    trained = small_boxes, config["dataset"]["validation"]
-    pairs_KR = trained_pairs(Path(config["dataset"]["root"]), *trained)
+    pairs_KR = trained_pairs(Path(dataset["root"]), **trained)
     if pairs_KR is None:  # the data are elsewhere now
-        pairs_KR = trained_pairs(source.root, *trained)
+        pairs_KR = trained_pairs(source.root, **trained)
     figures |= meter.unseen_summary(pairs_KR)
     rows = relation_rows(meter, str(path)) if cfg.relations else []
     return {"epoch": checkpoint["epoch"], **figures}, rows
@@ -118,7 +114,6 @@ def evaluate(
 
     Args:
         meter: an empty one, which then holds the counts of all ranks.
-        ablation: applied to every batch.
         records: called with this rank's targets and predictions, batch by batch.
     """
     started_at = time.perf_counter()
@@ -150,8 +145,8 @@ def evaluate(
         own_meter.update(predictions, batch.targets)
         for record in records:
             record(batch.targets, predictions)
-        if ranks.agree_on_flags(ranks.stop.signal_number > 0)[0]:
-            raise ranks.make_stopped("the beginning of this evaluation")
+        if signal_number := ranks.largest(ranks.stop.signal_number)[0]:
+            raise Stopped(signal_number, "the beginning of this evaluation")
     model.train(was_training)
     meter.merge(ranks.gather(own_meter.state()))
     figures = meter.summary() | (source.yardsticks.recall(meter) if source.yardsticks else {})

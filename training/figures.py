@@ -55,12 +55,7 @@ class Meter:
 def epoch_figures(
     loader: BlockLoader, meter: Meter, ranks: Ranks, skips_padding: bool = False
 ) -> dict[str, Any]:
-    """Return figures of an epoch over all ranks: counts, seconds, frames per second, losses.
-
-    Args:
-        meter: sums of this rank over the epoch's steps.
-        skips_padding: True if the model skips padding.
-    """
+    """Return figures of an epoch over all ranks: counts, seconds, frames per second, losses."""
     account = loader.account
     times = meter.seconds["seconds"], meter.seconds["waiting"]
     seconds, waiting = max(ranks.gather(times))  # of the slowest rank

@@ -150,9 +150,6 @@ class RunFolder:
     def checkpoints(self, resume: str) -> list[Path]:
         """Return the checkpoints to resume from, best first; none if the run starts anew.
 
-        Args:
-            resume: as in `RunConfig`.
-
         Raises:
             InputError: a run here would be written over, as it lost its checkpoints.
         """

@@ -24,22 +24,20 @@ from training.compose import register, short_forms, to_job
 from training.config import CONFIGS
 from training.stopping import AgreedError, Stopped, end_on_signals
 
-Row = dict[str, Any]
-
 
 class Job(NamedTuple):
     """A job that has ended."""
 
     overrides: str
     status: int
-    result: Row
+    result: dict[str, Any]
     """Its summary, or its error."""
 
 
 FINISHED_JOBS: list[Job] = []
 
 
-def one_job(task: Callable[[Any], Row | None]) -> Callable[[DictConfig], float | None]:
+def one_job(task: Callable[[Any], dict[str, Any] | None]) -> Callable[[DictConfig], float | None]:
     """Wrap a task under ``@hydra.main``: convert its config to a dataclass, record its end.
 
     An `InputError` is printed as one sentence, any other exception with its traceback, and the next
@@ -105,11 +103,7 @@ def announce(hydra: HydraConf, minutes: float) -> str:
 
 
 def run(main: Callable[[], Any]) -> NoReturn:
-    """Run the jobs of the command line; print a table if there are several, and exit.
-
-    Args:
-        main: the function under ``@hydra.main``.
-    """
+    """Run the jobs of the command line; print a table if there are several, and exit."""
     register()
     os.environ["MPLBACKEND"] = "agg"  # a notebook's is not for programs
     sys.stdout, sys.stderr = QuietStream(sys.stdout), QuietStream(sys.stderr)  # type: ignore

@@ -26,11 +26,7 @@ CONSTRAINTS_IN_WORDS = {
 def opening_text(
     path: Path, loader: str, sampler: BlockSampler, ranks: Ranks, remarks: Iterable[str]
 ) -> str:
-    """Format the beginning of a run: its folder, loader and data, and remarks on them.
-
-    Args:
-        remarks: what training resumes from or starts with; empty ones are left out.
-    """
+    """Format the beginning of a run: its folder, loader and data, and what it starts with."""
     lengths = sampler.lengths
     first = (
         f"{path}: loader {loader}, T_max {sampler.t_max}, {len(lengths):,} videos, "
@@ -41,7 +37,7 @@ def opening_text(
     if ranks.world_size == 1 and gpus > 1:
         command = f"torchrun --nproc_per_node={gpus} {shlex.join(sys.argv)}"
         idle = f"this trains on one of {gpus} GPUs; on all of them: {command}"
-    return "\n".join(text for text in (first, idle, *remarks) if text)
+    return "\n".join([*filter(None, (first, idle)), *remarks])
 
 
 def epoch_line(epoch: int, epochs: int, figures: Figures) -> str:
@@ -64,7 +60,7 @@ def summary_rows(summary: Figures) -> list[tuple[str, str]]:
     """Return rows of the cost and the recall of a run."""
     share = summary["padding"] / summary["processed"]
     starts = "" if summary["starts"] == "table" else f", starts={summary['starts']}"
-    return [
+    rows = [
         (
             "loader",
             f"{summary['loader']}, T_max {summary['t_max']}, ranks: {summary['ranks']}{starts}",
@@ -82,18 +78,12 @@ def summary_rows(summary: Figures) -> list[tuple[str, str]]:
         ("training time", f"{summary['train_seconds']:.0f} s, epochs: {summary['epochs']}"),
         ("peak memory", f"{summary['peak_memory_mib']:,.0f} MiB per rank"),
         ("evaluated", f"{summary['eval_frames']:,.0f} frames of split {summary['split']}"),
-        *recall_rows(summary),
     ]
-
-
-def recall_rows(figures: Figures) -> list[tuple[str, str]]:
-    """Return rows of recall under each constraint; for synthetic data also the best possible."""
-    rows = []
     for name, (words, listed) in CONSTRAINTS_IN_WORDS.items():
-        recall_at = {k: f"{100 * figures[f'{name}/recall@{k}']:.2f}" for k in (10, 20, 50)}
-        value = f"{recall_at[20]} %   (@10 {recall_at[10]}, @50 {recall_at[50]}; {listed})"
-        rows.append((f"Recall@20, {words}", value))
-    rows[1:1] = best_rows(figures)
+        at_10, at_20, at_50 = (f"{100 * summary[f'{name}/recall@{k}']:.2f}" for k in (10, 20, 50))
+        rows.append((f"Recall@20, {words}", f"{at_20} %   (@10 {at_10}, @50 {at_50}; {listed})"))
+        if name == "with":
+            rows += best_rows(summary)
     return rows
 
 

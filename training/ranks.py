@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from bload.errors import InputError
 from training.config import CGROUP
-from training.stopping import AgreedError, Stopped, StopRequest, end_with_launcher
+from training.stopping import AgreedError, StopRequest, end_with_launcher
 
 
 @dataclass(frozen=True)
@@ -76,13 +76,12 @@ class Ranks:
             dist.all_reduce(values)
         return values
 
-    def agree_on_flags(self, *flags: bool) -> list[bool]:
-        """Return for each flag True on every rank if it is True on any."""
-        return (self.sum(torch.tensor([float(flag) for flag in flags])) > 0).tolist()
-
-    def make_stopped(self, saved: str) -> Stopped:
-        """Return the exception for every rank to raise once they agree to stop."""
-        return Stopped(max(self.gather(self.stop.signal_number)), saved)
+    def largest(self, *numbers: int) -> list[int]:
+        """Return the largest of each number over ranks."""
+        values = torch.tensor(numbers)
+        if self.world_size > 1:
+            dist.all_reduce(values, dist.ReduceOp.MAX)
+        return values.tolist()
 
     def gather(self, value: object) -> list:
         """Return `value` of every rank, in rank order."""

@@ -27,6 +27,7 @@ from training.printing import epoch_line, opening_text, summary_text
 from training.ranks import Ranks, reset_peak_memory
 from training.report.frames import Album
 from training.step import Position, RowStates, open_row_states, pack_row_states, train_step
+from training.stopping import Stopped
 from training.tracking import Tracker
 
 
@@ -111,27 +112,23 @@ class Run:
         step = self.loader.step
         if step == self.loader.steps:  # `end_epoch` comes next
             return
-        is_due = (
-            not step or time.monotonic() - self.saved_at >= 60 * self.cfg.train.checkpoint_minutes
-        )
-        save, stop = self.ranks.agree_on_flags(is_due, self.ranks.stop.signal_number > 0)
-        if save or stop or self.is_evaluation_due:
+        minutes = (time.monotonic() - self.saved_at) / 60
+        is_due = not step or minutes >= self.cfg.train.checkpoint_minutes
+        save, signal_number = self.ranks.largest(is_due, self.ranks.stop.signal_number)
+        if save or signal_number or self.is_evaluation_due:
             self.progress.epoch_sums = self.ranks.gather(self.meter.sums())
             self.progress.row_states = self.ranks.gather(pack_row_states(self.row_states))
             self.save()
-        if stop:
-            place = (
-                f"epoch {self.epoch + 1}, step {step}" if step else f"epoch {self.epoch} is done"
-            )
+        if signal_number:
+            place = f"epoch {self.epoch + 1}, step {step}"
             place += " (with run.resume=auto)" * (self.cfg.run.resume == "never")
-            raise self.ranks.make_stopped(f"{self.folder.last}: {place}")
+            raise Stopped(signal_number, f"{self.folder.last}: {place}")
 
     def save(self, path: Path | None = None) -> None:
         """Write a checkpoint, by default the run's latest; all ranks call this."""
         path = path or self.folder.last
         save_checkpoint(path, self.cfg, self.training, self.loader, self.progress)
-        if path == self.folder.last:
-            self.saved_at = time.monotonic()
+        self.saved_at = time.monotonic()
 
     def validate_if_due(self) -> None:
         """Evaluate on the validation videos; save, and save the weights if they are the best."""
@@ -145,8 +142,7 @@ class Run:
         figures = self.evaluate(self.data.validation)
         progress.recall = figures["with/recall@20"]
         progress.evaluated_epochs = Position.after(self.loader).epochs_done
-        after = {"after": progress.evaluated_epochs}
-        self.tracker.log("eval", epoch + 1, step, after | figures)
+        self.tracker.log("eval", epoch + 1, step, {"after": progress.evaluated_epochs} | figures)
         place = f"epoch {epoch + 1:>3}/{self.epochs}  step {step}"
         self.ranks.print(f"{place}  validation Recall@20 {100 * progress.recall:.2f} %")
         if progress.best is None or progress.recall > progress.best:
@@ -197,8 +193,8 @@ class Run:
         page.write_or_warn(self.folder, self.ranks, album)
         self.tracker.show(self.folder.picture)
         self.ranks.print(summary_text(summary))
-        if any(self.ranks.agree_on_flags(self.ranks.stop.signal_number > 0)):
-            raise self.ranks.make_stopped(f"{self.folder.last}: the run is done")
+        if signal_number := self.ranks.largest(self.ranks.stop.signal_number)[0]:
+            raise Stopped(signal_number, f"{self.folder.last}: the run is done")
         return summary
 
 

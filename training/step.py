@@ -123,7 +123,6 @@ def open_row_states(
 
     Args:
         saved: `pack_row_states` of every rank that saved; empty at the start of an epoch.
-        device: of the model.
     """
     if not loader.sampler.plan.carries:
         return None

@@ -15,13 +15,7 @@ from training.folder import RunFolder
 
 
 class Tracker:
-    """Writes the figures of a run on the first rank.
-
-    Args:
-        progress: of the run; wandb's step counts on from its finished epochs.
-        is_new: True for a new run, which is a new one in wandb too.
-        active: True on the first rank.
-    """
+    """Writes the figures of a run on the first rank; a new run is a new one in wandb too."""
 
     def __init__(
         self, folder: RunFolder, cfg: TrainJob, progress: Progress, *, is_new: bool, active: bool
@@ -66,10 +60,14 @@ class Tracker:
         line = {"kind": kind, "epoch": epoch, "step": step, **figures}
         self.file.write(json.dumps(line) + "\n")
         self.file.flush()
-        numbers = {key: value for key, value in figures.items() if isinstance(value, int | float)}
-        values = {f"{kind}/{key}": value for key, value in numbers.items()}
-        is_current = epoch > len(self.progress.epochs)
-        self._send({"epoch": epoch, **values}, step if is_current else 0)
+        if self.wandb is not None:
+            numbers = {k: value for k, value in figures.items() if isinstance(value, int | float)}
+            values = {f"{kind}/{key}": value for key, value in numbers.items()}
+            # wandb's own step counts the optimiser's steps over all epochs.
+            finished = sum(figures["steps"] for figures in self.progress.epochs)
+            is_current = epoch > len(self.progress.epochs)
+            with self._guarded():
+                self.wandb.log({"epoch": epoch, **values}, step=finished + step * is_current)
 
     def show(self, picture: Path) -> None:
         """Send wandb a picture, if it exists, by its name."""
@@ -77,18 +75,7 @@ class Tracker:
             with self._guarded():
                 import wandb
 
-                self._send({f"pictures/{picture.stem}": wandb.Image(str(picture))}, 0)
-
-    def _send(self, values: dict[str, Any], step: int) -> None:
-        """Send a row; wandb's own step counts the optimiser's steps over all epochs.
-
-        Args:
-            step: within the current epoch; 0 after its end.
-        """
-        finished = sum(epoch["steps"] for epoch in self.progress.epochs)
-        if self.wandb is not None:
-            with self._guarded():
-                self.wandb.log(values, step=finished + step)
+                self.wandb.log({f"pictures/{picture.stem}": wandb.Image(str(picture))})
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:

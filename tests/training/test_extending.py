@@ -77,5 +77,5 @@ def test_an_experiment_of_ones_own_is_a_sweep(mine, data_root, tmp_path):
     line = overrides(data_root, tmp_path / "runs", "train.epochs=1", "train.batch_slots=94")
     path = f"hydra.searchpath=[file://{mine}]"
     printed = run_python(mine, "mine.py", "-m", path, "experiment=short_blocks", *line)
-    assert printed.count("\nloader.t_max=") == 2
+    assert printed.count("\n| loader.t_max=") == 2
     assert len([p for p in (tmp_path / "runs").iterdir() if p.is_dir()]) == 2

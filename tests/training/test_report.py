@@ -11,7 +11,7 @@ import train
 from tests.training.jobs import one_rank, only_run
 from training.folder import RunFolder, read_json
 from training.report.frames import Album
-from training.report.page import read_progress, write_page
+from training.report.page import draw_progress, read_progress
 
 pytestmark = pytest.mark.usefixtures("pages")
 
@@ -46,5 +46,6 @@ def test_several_epochs_are_drawn_one_after_another(run):
     lines = [json.loads(line) for line in run.metrics.read_text().splitlines()]
     lines += [line | {"epoch": 2, "after": 2} for line in lines if line["kind"] != "summary"]
     run.metrics.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    assert read_progress(run)["at"].iloc[-1] == 2 * lines[-1]["step"]
-    write_page(run)
+    progress = read_progress(run)
+    assert progress["at"].iloc[-1] == 2 * lines[-1]["step"]
+    assert b"<svg" in draw_progress(progress)

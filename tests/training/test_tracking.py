@@ -18,8 +18,8 @@ class FakeRun:
     def __init__(self, **options):
         self.id, self.rows = options["id"] or "drawn", []
 
-    def log(self, values, step):
-        self.rows.append((step, values))
+    def log(self, values, step=None):
+        self.rows.append((step or self.rows[-1][0], values))
 
     def finish(self):
         pass

@@ -20,6 +20,7 @@ from datasets.scoring.ranking import top_triplets
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 STILLS = 3
 """Frames of a video in its picture."""
@@ -60,11 +61,11 @@ class Album:
 
     def save(self, folder: Path) -> None:
         """Write ``folder/VIDEO.png`` for each video that this rank has seen."""
-        for video, picture in self.draw():
+        for video, figure in self.draw():
             folder.mkdir(parents=True, exist_ok=True)
-            picture.save(folder / f"{video}.png")
+            figure.savefig(folder / f"{video}.png")
 
-    def draw(self) -> Iterator[tuple[str, Image.Image]]:
+    def draw(self) -> Iterator[tuple[str, "Figure"]]:
         """Yield name and picture of each video that this rank has seen."""
         for video, targets in self.video_targets.items():
             if all(target.name in self.frame_predictions for target in targets):
@@ -75,10 +76,9 @@ class Album:
                 yield video, draw_strip([*frames])
 
 
-def draw_strip(frames: Sequence[Frame]) -> Image.Image:
+def draw_strip(frames: Sequence[Frame]) -> "Figure":
     """Draw frames of a video, given in native pixels, side by side."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # once training has ended
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure  # once training has ended
 
     height = HEAD + COLUMN * frames[0][0].height / frames[0][0].width
     width, heights = COLUMN * len(frames), (height, height, LINES * LINE)
@@ -88,9 +88,7 @@ def draw_strip(frames: Sequence[Frame]) -> Image.Image:
         draw_frame(column, *frame)
     margin = 0.1 / width
     figure.subplots_adjust(margin, 0, 1 - margin, 1 - HEAD / sum(heights), 0.02, 0.08)
-    canvas = FigureCanvasAgg(figure)
-    canvas.draw()
-    return Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
+    return figure
 
 
 def draw_frame(

@@ -25,27 +25,10 @@ WIDTH = 5.7
 STYLE = Path(__file__).parent / "charts.mplstyle"
 
 
-def write_page(folder: RunFolder) -> None:
-    """Write the page of a run that has ended."""
-    environment = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True)
-    page = environment.get_template("page.html").render(
-        title=f"BLoad: run {folder.path.name}",
-        results=table(dict(summary_rows(read_json(folder.summary)))),
-        picture=b64encode(folder.picture.read_bytes()).decode(),
-        charts=b64encode(draw_progress(read_progress(folder))).decode(),
-        config=table(folder.saved_config()),
-        machine=table(read_json(folder.made_on)),
-    )
-    write_whole(folder.page, page)
-
-
 def write_or_warn(folder: RunFolder, ranks: Ranks, album: Album) -> None:
     """Draw the picture of a run that has ended, and its page; only warn if that fails.
 
     All ranks call this.
-
-    Args:
-        album: what this rank has seen of the video in the picture.
     """
     predictions_by_rank = ranks.gather(album.frame_predictions)
     if not ranks.is_first:
@@ -53,9 +36,18 @@ def write_or_warn(folder: RunFolder, ranks: Ranks, album: Album) -> None:
     try:
         for predictions in predictions_by_rank:
             album.frame_predictions |= predictions
-        ((_, picture),) = album.draw()
-        picture.save(folder.picture)
-        write_page(folder)
+        ((_, figure),) = album.draw()
+        figure.savefig(folder.picture)
+        environment = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True)
+        page = environment.get_template("page.html").render(
+            title=f"BLoad: run {folder.path.name}",
+            results=table(dict(summary_rows(read_json(folder.summary)))),
+            picture=b64encode(folder.picture.read_bytes()).decode(),
+            charts=b64encode(draw_progress(read_progress(folder))).decode(),
+            config=table(folder.saved_config()),
+            machine=table(read_json(folder.made_on)),
+        )
+        write_whole(folder.page, page)
     except Exception:
         print(f"{traceback.format_exc()}warning: {folder.path} has no page")
 
