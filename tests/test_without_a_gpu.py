@@ -137,7 +137,7 @@ def test_batches_and_boundaries_wait_for_nothing(gpu):
     forms = (
         *(batch.cu_seqlens, batch.segment_position_BT, batch.seq_idx_BT, batch.attention_mask()),
         *(batch.next_tokens(batch.inputs_BT), batch.block_mask().kv_indices, batch.valid_BT),
-        *(batch.varlen()["cu_seq_q"], batch.position_BT),
+        *(batch.varlen()["cu_seq_q"], batch.flash_attn()["cu_seqlens_k"], batch.position_BT),
         *(batch.segment_BT, batch.sequence_BT, batch.last(batch.inputs_BT)),
     )
     assert {form.device for form in forms} == {GPU}

@@ -121,11 +121,28 @@ class Boundaries:
         """Return what `torch.nn.attention.varlen.varlen_attn` takes after query, key and value.
 
         These three are ``values_BT[batch.valid_BT]``, ``(F, heads, width)``. Add
-        ``window_size=(-1, 0)`` for causal attention. ``flash_attn_varlen_func`` of flash-attn takes
-        the values in this order: ``*batch.varlen().values()``.
+        ``window_size=(-1, 0)`` for causal attention.
         """
         bounds, longest = self.cu_seqlens, self.max_seqlen
         return {"cu_seq_q": bounds, "cu_seq_k": bounds, "max_q": longest, "max_k": longest}
+
+    def flash_attn(self) -> dict[str, Any]:
+        """Return the arguments of ``flash_attn.flash_attn_varlen_func`` besides q, k and v."""
+        q_and_k = {"cu_seqlens": self.cu_seqlens, "max_seqlen": self.max_seqlen}
+        return {f"{name}_{end}": value for name, value in q_and_k.items() for end in "qk"}
+
+    def jagged(self, values_BT: Tensor) -> Tensor:
+        """Return ``(B, T, ...)`` as a nested tensor ``(S, n, ...)`` of jagged layout.
+
+        One entry per segment, of as many rows as it has frames; ``values()`` of a result belong in
+        ``outputs_BT[valid_BT]``. As in `to_packed`, a batch without frames becomes one slot of
+        padding, since attention rejects empty input.
+        """
+        self._check(values_BT)
+        values_F, bounds = values_BT[self.valid_BT], self.cu_seqlens.long()
+        if not len(self.segments):
+            values_F, bounds = values_BT.flatten(0, 1)[:1], bounds.new_tensor([0, 1])
+        return torch.nested.nested_tensor_from_jagged(values_F, bounds)
 
     def thd(self) -> dict[str, Any]:
         """Return the packed parameters of Megatron-Core and Transformer Engine.

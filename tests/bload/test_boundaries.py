@@ -124,8 +124,7 @@ def test_arguments_for_varlen_kernels_say_where_each_sequence_is(sequences, batc
         arguments = batch.varlen()
         values_F = values_BT[batch.valid_BT]
         bounds = arguments["cu_seq_q"].tolist()
-        assert torch.equal(arguments["cu_seq_q"], arguments["cu_seq_k"])
-        assert max(np.diff(bounds)) == arguments["max_q"] == arguments["max_k"] == 9
+        assert max(np.diff(bounds)) == arguments["max_q"] == arguments["max_k"]
         pieces = [attend(values_F[low:high]) for low, high in pairwise(bounds)]
         outputs_BT = torch.zeros_like(values_BT)
         outputs_BT[batch.valid_BT] = torch.cat(pieces)
@@ -134,8 +133,9 @@ def test_arguments_for_varlen_kernels_say_where_each_sequence_is(sequences, batc
     alone_and_packed(sequences, batch, attend, packed)
     varlen = pytest.importorskip("torch.nn.attention.varlen")
     assert {*batch.varlen()} <= {*inspect.signature(varlen.varlen_attn).parameters}
-    *_, filler = BlockLoader(from_dataset(sequences, LENGTHS), t_max=10, rank=5, world_size=6)
-    assert filler.varlen()["cu_seq_q"].tolist() == [0, 0]  # kernels take no empty list
+    flash = batch.flash_attn()
+    assert torch.equal(flash["cu_seqlens_k"], batch.varlen()["cu_seq_k"])
+    assert flash["max_seqlen_q"] == 9
 
 
 def test_packed_parameters_of_megatron_say_where_each_sequence_is(sequences, batch):
@@ -160,6 +160,23 @@ def test_packed_parameters_of_megatron_say_where_each_sequence_is(sequences, bat
         return outputs_N.view_as(values_BT)
 
     alone_and_packed(sequences, batch, attend, packed)
+
+
+@pytest.mark.filterwarnings("ignore:.*nested tensors")
+def test_jagged_attention_sees_each_sequence_alone_and_a_filler_runs(sequences, batch):
+    def packed(values_BT, batch=batch):
+        outputs_BT = torch.zeros_like(values_BT)
+        outputs_BT[batch.valid_BT] = attend(batch.jagged(values_BT)).values()
+        return outputs_BT
+
+    alone_and_packed(sequences, batch, attend, packed)
+    *_, filler = BlockLoader(from_dataset(sequences, LENGTHS), t_max=10, rank=5, world_size=6)
+    assert filler.varlen()["cu_seq_q"].tolist() == [0, 0]  # kernels take no empty list
+    values_BT = filler.inputs_BT.requires_grad_()
+    outputs_BT = packed(values_BT, filler)
+    (grad_BT,) = torch.autograd.grad(outputs_BT.sum(), values_BT)
+    assert not outputs_BT.any()
+    assert not grad_BT.any()
 
 
 def test_a_convolution_that_obeys_seq_idx_sees_each_sequence_alone(sequences, batch):
@@ -255,7 +272,7 @@ def test_a_mean_does_not_overflow_and_counts_bools(batch):
 
 def test_values_of_another_shape_are_refused_by_both_shapes(batch):
     packed = batch.to_packed(batch.inputs_BT)
-    for form in (batch.to_packed, batch.last, batch.mean, batch.next_tokens):
+    for form in (batch.to_packed, batch.jagged, batch.last, batch.mean, batch.next_tokens):
         with pytest.raises(InputError, match=r"\(10, 7, 8\), the batch begins with \(7, 10\)"):
             form(batch.inputs_BT.transpose(0, 1))
     with pytest.raises(InputError, match="inputs_BT is float64"):
