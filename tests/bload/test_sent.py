@@ -33,7 +33,7 @@ def test_targets_that_cannot_be_sent_are_refused_and_need_no_sending_without_wor
 
     source = SimpleNamespace(lengths=[3, 4], read=read)
     with pytest.raises(InputError, match=r"targets of sequence 1 cannot be sent .*num_workers=0"):
-        list(BlockLoader(source, num_workers=1, timeout=60))
+        list(BlockLoader(source, t_max=7, num_workers=1, timeout=60))
     assert len(next(iter(BlockLoader(source, t_max=7))).targets) == 7
 
 
