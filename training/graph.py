@@ -27,8 +27,8 @@ from training.config import TrainJob
 from training.ranks import Ranks, autocast
 
 NAMES = [field.name for field in fields(Outputs)]
-MOST_DEVIATION = 0.1
-"""Largest deviation that passes for rounding, as a share."""
+MOST_DEVIATION = {"off": 0.01, "auto": 0.1, "bf16": 0.1}
+"""Largest deviation that passes for rounding, as a share, by ``train.amp``."""
 
 
 class Recorded(nn.Module):
@@ -88,7 +88,7 @@ def record_if_possible(
             precision = partial(autocast, cfg.train.amp, ranks.device, cache_enabled=False)
             network = Recorded(FlatCore(model, frames, precision), frames)
             share = deviation(network, model, frames, precision)
-            if not share <= MOST_DEVIATION:
+            if not share <= MOST_DEVIATION[cfg.train.amp]:
                 reason = f"outputs or gradients deviate by {share:.2g} of their size"
         except Exception as error:  # a step works without a graph
             reason = f"recording failed: {type(error).__name__}: {error}".splitlines()[0]

@@ -1,6 +1,7 @@
 """A step of training, called as train.py calls it."""
 
 import json
+import os
 from itertools import islice
 from pathlib import Path
 from unittest import mock
@@ -63,7 +64,8 @@ def test_a_step_draws_its_own_dropout(config):
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "losses.json").read_text())
 """Loss and gradient norm of the first 20 steps, by loader, as the first release computed them.
 
-Those of ``muon_steps`` are by the default recipe.
+Those of ``muon_steps`` are by the default recipe. With SAME_MACHINE=1, where they were computed on
+this machine, they are compared to the bit.
 """
 
 
@@ -81,9 +83,9 @@ def test_the_first_losses_of_each_loader_stay_as_they_were(recipe, loader, tmp_p
     job += [f"loader={loader}", f"dataset.root={root}"]
     taken = islice(take_steps(compose_job("train", [*knobs, *job]), one_rank()), 20)
     steps = [(float(np.float32(step.losses["loss"])), step.norm) for step in taken]
-    here = {"torch": torch.__version__, "cpu": torch.backends.cpu.get_cpu_capability()}
-    if here == GOLDEN["made_with"]:  # one thread, see conftest.py
-        assert steps == [tuple(step) for step in GOLDEN[recipe][loader]]
-    else:  # other kernels round otherwise, and steps make that more
-        np.testing.assert_allclose(steps[:2], GOLDEN[recipe][loader][:2], rtol=1e-4)
-        np.testing.assert_allclose(steps, GOLDEN[recipe][loader], rtol=0.02)
+    expected = GOLDEN[recipe][loader]
+    if os.environ.get("SAME_MACHINE"):  # one thread, see conftest.py
+        assert steps == [tuple(step) for step in expected]
+    # Other kernels round otherwise, and steps make that more.
+    np.testing.assert_allclose(steps[:2], expected[:2], rtol=1e-4)
+    np.testing.assert_allclose(steps, expected, rtol=0.02)
