@@ -140,14 +140,13 @@ def squeeze_tail(
     """
     takes_part_B = np.append(_choose(block_P, blocks, size_P, t_max, rng), True)  # index -1: loose
     piece = np.flatnonzero(takes_part_B[block_P])
-    sizes = size_P[piece].tolist()
-    size = dict(zip(piece.tolist(), sizes, strict=True))
+    size = dict(zip(piece.tolist(), size_P[piece].tolist(), strict=True))
     lists: dict[int, list[int]] = {}
     for number, block in zip(size, block_P[piece].tolist(), strict=True):
         lists.setdefault(block, []).append(number)
     loose = rng.permutation(np.array(lists.pop(-1, []), dtype=np.int64)).tolist()
     untouched = blocks - len(lists)
-    least = max(bound - untouched, -(-sum(sizes) // t_max))
+    least = max(bound - untouched, -(-sum(size.values()) // t_max))
     squeezed = [*_side_by_side(loose, size, t_max), *lists.values()]
     squeeze(squeezed, size, t_max, least, _draws(rng))
     for b, pieces in enumerate(squeezed):
