@@ -57,7 +57,12 @@ def pack(
         shared_P, added = _pack_shared(size_P[~is_alone_P], t_max, rng)
         block_P[~is_alone_P] = shared_P + blocks
         blocks += added
-    return plan_from_arrays(*_in_random_order(block_P, blocks, rng), pieces, lengths, t_max)
+    # blocks in random order, and so the pieces of each
+    place_P = rng.permutation(blocks)[block_P]
+    for_chance = 63 - len(block_P).bit_length() - blocks.bit_length()
+    chance_P = rng.integers(0, 1 << for_chance, len(block_P))
+    order = np.argsort((place_P << for_chance) | chance_P, kind="stable")
+    return plan_from_arrays(order, np.bincount(place_P), pieces, lengths, t_max)
 
 
 def _pack_shared(
@@ -81,14 +86,3 @@ def _pack_shared(
         if fewer < blocks:
             return sorted_P, fewer
     return block_P, blocks
-
-
-def _in_random_order(
-    block_P: np.ndarray, blocks: int, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the pieces block after block, all in random order, and the pieces per block."""
-    place_P = rng.permutation(blocks)[block_P]
-    for_chance = 63 - len(block_P).bit_length() - blocks.bit_length()
-    chance_P = rng.integers(0, 1 << for_chance, len(block_P))
-    order = np.argsort((place_P << for_chance) | chance_P, kind="stable")
-    return order, np.bincount(place_P, minlength=blocks)
