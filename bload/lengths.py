@@ -89,16 +89,13 @@ def read_lengths(path: str | Path) -> tuple[np.ndarray, list[str] | None]:
         InputError: the file is missing, is not in its format, or holds a length below 1.
     """
     path = Path(path)
-    lengths: Any
-    names: list[str] | None = None
     try:
         if path.suffix.lower() == ".npy":
-            lengths = np.load(path, allow_pickle=False)
-        else:
-            lines = path.read_text("utf-8-sig").splitlines()  # a byte order mark may begin it
-            if path.suffix.lower() not in (".csv", ".tsv"):
-                lines = [line.split("#")[0].strip() for line in lines]
-            lengths, names = _read_column(lines)
+            return check_lengths(np.load(path, allow_pickle=False)), None
+        lines = path.read_text("utf-8-sig").splitlines()  # a byte order mark may begin it
+        if path.suffix.lower() not in (".csv", ".tsv"):
+            lines = [line.split("#")[0].strip() for line in lines]
+        lengths, names = _read_column(lines)
         return check_lengths(lengths, names), names
     except (OSError, EOFError, ValueError, csv.Error) as error:
         raise InputError(f"cannot read lengths from {path}: {error}") from error

@@ -41,8 +41,6 @@ from bload.packing.squeeze import squeeze_tail
 
 MAX_SQUEEZED = 4_000
 """Largest number of left-over pieces that are squeezed; more are packed by length."""
-WORK = 20_000
-"""Pieces pooled before squeezing gives up; Action Genome takes about 600."""
 
 
 def pack(
@@ -59,7 +57,12 @@ def pack(
         shared_P, added = _pack_shared(size_P[~is_alone_P], t_max, rng)
         block_P[~is_alone_P] = shared_P + blocks
         blocks += added
-    return plan_from_arrays(*_in_random_order(block_P, blocks, rng), pieces, lengths, t_max)
+    # blocks in random order, and so the pieces of each
+    place_P = rng.permutation(blocks)[block_P]
+    for_chance = 63 - len(block_P).bit_length() - blocks.bit_length()
+    chance_P = rng.integers(0, 1 << for_chance, len(block_P))
+    order = np.argsort((place_P << for_chance) | chance_P, kind="stable")
+    return plan_from_arrays(order, np.bincount(place_P), pieces, lengths, t_max)
 
 
 def _pack_shared(
@@ -76,26 +79,10 @@ def _pack_shared(
         rest_P, added = best_fit_decreasing(size_P[rest], t_max, rng)
         block_P[rest] = rest_P + blocks
         blocks += added
-    blocks = squeeze_tail(block_P, blocks, size_P, t_max, bound, rng, WORK)
+    blocks = squeeze_tail(block_P, blocks, size_P, t_max, bound, rng)
     if blocks > bound:
         sorted_P, fewer = best_fit_decreasing(size_P, t_max, rng)
-        fewer = squeeze_tail(sorted_P, fewer, size_P, t_max, bound, rng, WORK)
+        fewer = squeeze_tail(sorted_P, fewer, size_P, t_max, bound, rng)
         if fewer < blocks:
             return sorted_P, fewer
     return block_P, blocks
-
-
-def _in_random_order(
-    block_P: np.ndarray, blocks: int, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the pieces block after block, all in random order, and the pieces per block."""
-    place_P = rng.permutation(blocks)[block_P]
-    for_piece = len(block_P).bit_length()
-    for_chance = 63 - for_piece - blocks.bit_length()
-    key_P = place_P << for_chance
-    key_P |= rng.integers(0, 1 << for_chance, len(block_P))
-    key_P <<= for_piece
-    key_P |= np.arange(len(block_P))
-    key_P.sort()
-    key_P &= (1 << for_piece) - 1
-    return key_P, np.bincount(place_P, minlength=blocks)

@@ -115,13 +115,10 @@ def pack_block_sizes(
     blocks: list[Block] = []
     for smaller, size in zip((0, *sizes[:-1])[::-1], reversed(sizes), strict=True):
         long = remaining[lengths[remaining] > smaller]
-        members = remaining
-        if smaller:
-            short = remaining[lengths[remaining] <= smaller]
-            need = np.minimum(lengths[long], size)
-            room = lower_bound(need, size) * size - need.sum() if len(long) else 0
-            fits = np.cumsum(lengths[short]) <= room
-            members, remaining = np.concatenate([long, short[fits]]), short[~fits]
+        short = remaining[lengths[remaining] <= smaller]
+        need = np.minimum(lengths[long], size)
+        fits = np.cumsum(lengths[short]) <= lower_bound(need, size) * size - need.sum()
+        members, remaining = np.concatenate([long, short[fits]]), short[~fits]
         if len(members):
             plan = pack(lengths[members], size, rng, **options)
             for block in map(plan.block, range(plan.blocks)):

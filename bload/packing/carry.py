@@ -40,12 +40,10 @@ def pack_carry(
     long, short = np.flatnonzero(is_long), np.flatnonzero(~is_long)
     blocks = [[piece] for piece in long.tolist()]
     if not one_each:
-        with_room = np.flatnonzero(length[long] < t_max)
-        rooms = t_max - length[long[with_room]]
-        order, sizes = fill(length[short], t_max, rng, rooms=rooms)
+        order, sizes = fill(length[short], t_max, rng, rooms=t_max - length[long])
         filled = np.split(short[order], np.cumsum(sizes))[:-1]
-        for block, pieces_added in zip(with_room.tolist(), filled, strict=True):
-            blocks[block] += pieces_added.tolist()
+        for block, added in zip(blocks, filled, strict=True):
+            block += added.tolist()
         short = np.delete(short, order)
     if len(short):
         plan = pack(length[short], t_max, rng, **options)

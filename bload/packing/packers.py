@@ -171,7 +171,18 @@ def make_plan(
         plan = pack_block_sizes(pack.pack, units, sizes, rng, alone=alone, **options)
     if not isinstance(plan, Plan):
         raise InputError(f"the packer {packer} returned a {type(plan).__name__}; return a Plan")
-    return plan if unit == 1 else _in_slots(plan, lengths, unit)
+    if unit == 1:
+        return plan
+    first = plan.first * unit
+    return replace(
+        plan,
+        t_max=plan.t_max * unit,
+        sequence_lengths=lengths,
+        first=first,
+        length=np.minimum(plan.length * unit, lengths[plan.sequence] - first),
+        slots=plan.slots * unit,
+        multiple_of=unit,
+    )
 
 
 def _check_aligned(
@@ -187,17 +198,3 @@ def _check_aligned(
             "longest, set long=truncate, or leave multiple_of out"
         )
     check_fit(lengths, t_max, long, multiple_of=unit)
-
-
-def _in_slots(plan: Plan, lengths: np.ndarray, unit: int) -> Plan:
-    """Return a plan in slots, made of one in units of as many slots."""
-    first = plan.first * unit
-    return replace(
-        plan,
-        t_max=plan.t_max * unit,
-        sequence_lengths=lengths,
-        first=first,
-        length=np.minimum(plan.length * unit, lengths[plan.sequence] - first),
-        slots=plan.slots * unit,
-        multiple_of=unit,
-    )

@@ -31,12 +31,11 @@ def pack(
     """
     sequence, first, length = whole_pieces(lengths, t_max, long)
     order = rng.permutation(len(sequence))
-    ends = np.cumsum(length[order])
+    ends = np.append(0, np.cumsum(length[order]))
     full = max(check_whole("batch_slots", batch_slots, 0), t_max)
     offsets = [0]
     while offsets[-1] < len(order):
-        before = ends[offsets[-1] - 1] if offsets[-1] else 0
-        offsets.append(int(np.searchsorted(ends, before + full, side="right")))
+        offsets.append(int(np.searchsorted(ends, ends[offsets[-1]] + full, side="right")) - 1)
     slots = np.add.reduceat(length[order], offsets[:-1])
     segments = sequence[order], first[order], length[order]
     batches = np.arange(len(offsets))

@@ -10,6 +10,7 @@ are dropped, and the packing stays valid. The sums that a pool can reach are the
 integer.
 """
 
+from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 
 import numpy as np
@@ -21,6 +22,9 @@ STIR = 0.5
 """Share of these moves that pool it with any block, not the emptiest, to move gaps about."""
 BITS = 10_000
 """Slots in a block at which finding the sums costs as much as all other work on a piece."""
+WORK = 20_000
+"""Pieces pooled before squeezing gives up, each counted ``1 + t_max // BITS`` times; Action Genome
+takes about 600."""
 MAX_PIECES = 6_000
 """Largest number of pieces that take part, loose or in blocks with room."""
 PARTNERS = 3
@@ -32,34 +36,33 @@ def squeeze(
     size: dict[int, int],
     t_max: int,
     bound: int,
-    random: "BulkRandom",
-    work: int,
-) -> list[list[int]]:
-    """Pool pairs of blocks until `bound` blocks are left or the work is done.
+    draws: Iterator[float],
+) -> None:
+    """Pool pairs of blocks, in place, until `bound` blocks are left or the work is done.
 
     Args:
-        blocks: one list of piece numbers per block, changed in place.
+        blocks: one list of piece numbers per block.
         size: frames of every piece.
-        work: number of pieces to pool at most; each counts as ``1 + t_max // BITS``.
+        draws: random numbers from 0 to 1.
     """
     room = [t_max - sum(size[piece] for piece in block) for block in blocks]
     # Both contain every block with room, and stale entries, which are dropped when drawn.
     with_room = [b for b in range(len(blocks)) if room[b]]
     emptiest_first = [(-room[b], b) for b in with_room]
     heapify(emptiest_first)
-    work //= 1 + t_max // BITS
+    work = WORK // (1 + t_max // BITS)
     while len(blocks) > bound and work > 0:
         work -= 1
         while (b := emptiest_first[0][1]) >= len(room) or -emptiest_first[0][0] != room[b]:
             heappop(emptiest_first)
-        giver, taker = emptiest_first[0][1], random.randint(len(blocks))
-        if random.draw() < PARTNER_WITH_ROOM:
-            pick = random.randint(len(with_room))
+        giver, taker = emptiest_first[0][1], int(next(draws) * len(blocks))
+        if next(draws) < PARTNER_WITH_ROOM:
+            pick = int(next(draws) * len(with_room))
             if with_room[pick] >= len(blocks) or not room[with_room[pick]]:
                 with_room[pick] = with_room[-1]
                 with_room.pop()
                 continue
-            if random.draw() < STIR:
+            if next(draws) < STIR:
                 giver = with_room[pick]
             else:
                 taker = with_room[pick]
@@ -67,7 +70,7 @@ def squeeze(
             continue
         pool = blocks[giver] + blocks[taker]
         work -= len(pool)
-        fuller, rest, room_left = fullest_subset(pool, size, t_max, random)
+        fuller, rest, room_left = fullest_subset(pool, size, t_max, draws)
         if not room[giver]:
             with_room.append(giver)  # the giver gains room; the taker never does
         blocks[giver], room[giver] = rest, room[giver] + room[taker] - room_left
@@ -79,18 +82,19 @@ def squeeze(
         for b in (giver, taker):
             if b < len(blocks) and room[b]:
                 heappush(emptiest_first, (-room[b], b))
-    return blocks
 
 
 def fullest_subset(
-    pool: list[int], size: dict[int, int], t_max: int, random: "BulkRandom"
+    pool: list[int], size: dict[int, int], t_max: int, draws: Iterator[float]
 ) -> tuple[list[int], list[int], int]:
     """Return the fullest subset of a pool that fits into a block, the rest, and the room left.
 
-    Bit s of ``reach[i]`` is set if some of the first i pieces sum to s. A fair coin for each piece
-    chooses among several fullest subsets.
+    Bit s of ``reach[i]`` is set if some of the first i pieces, in random order, sum to s. A fair
+    coin for each piece chooses among several fullest subsets.
     """
-    random.shuffle(pool)
+    for i in range(len(pool) - 1, 0, -1):
+        j = int(next(draws) * (i + 1))
+        pool[i], pool[j] = pool[j], pool[i]
     fits = (1 << (t_max + 1)) - 1
     reach = [1]
     for piece in pool:
@@ -104,7 +108,7 @@ def fullest_subset(
         can_skip = reach[i] >> target & 1
         remaining = target - size[piece]
         can_take = remaining >= 0 and reach[i] >> remaining & 1
-        if can_take and (not can_skip or random.draw() < 0.5):
+        if can_take and (not can_skip or next(draws) < 0.5):
             subset.append(piece)
             target = remaining
         else:
@@ -112,27 +116,10 @@ def fullest_subset(
     return subset, rest, room
 
 
-class BulkRandom:
-    """Uniform random numbers, drawn in bulk because single draws are slow in Python."""
-
-    def __init__(self, rng: np.random.Generator) -> None:
-        self.rng = rng
-        self.stock: list[float] = []
-
-    def draw(self) -> float:
-        """Return a number from 0 to 1."""
-        if not self.stock:
-            self.stock = self.rng.random(4096).tolist()
-        return self.stock.pop()
-
-    def randint(self, n: int) -> int:
-        """Return a whole number from 0 to n - 1."""
-        return int(self.draw() * n)
-
-    def shuffle(self, items: list[int]) -> None:
-        for i in range(len(items) - 1, 0, -1):
-            j = int(self.draw() * (i + 1))
-            items[i], items[j] = items[j], items[i]
+def _draws(rng: np.random.Generator) -> Iterator[float]:
+    """Yield uniform random numbers, drawn in bulk because single draws are slow in Python."""
+    while True:
+        yield from reversed(rng.random(4096).tolist())
 
 
 def squeeze_tail(
@@ -142,7 +129,6 @@ def squeeze_tail(
     t_max: int,
     bound: int,
     rng: np.random.Generator,
-    work: int,
 ) -> int:
     """Put loose pieces into blocks, empty some blocks, and return the new number of blocks.
 
@@ -151,20 +137,18 @@ def squeeze_tail(
         blocks: number of blocks before.
         size_P: frames of every piece.
         bound: number of blocks to stop at.
-        work: as in `squeeze`.
     """
     takes_part_B = np.append(_choose(block_P, blocks, size_P, t_max, rng), True)  # index -1: loose
     piece = np.flatnonzero(takes_part_B[block_P])
-    sizes = size_P[piece].tolist()
-    size = dict(zip(piece.tolist(), sizes, strict=True))
+    size = dict(zip(piece.tolist(), size_P[piece].tolist(), strict=True))
     lists: dict[int, list[int]] = {}
     for number, block in zip(size, block_P[piece].tolist(), strict=True):
         lists.setdefault(block, []).append(number)
     loose = rng.permutation(np.array(lists.pop(-1, []), dtype=np.int64)).tolist()
     untouched = blocks - len(lists)
-    least = max(bound - untouched, -(-sum(sizes) // t_max))
-    start = [*_side_by_side(loose, size, t_max), *lists.values()]
-    squeezed = squeeze(start, size, t_max, least, BulkRandom(rng), work)
+    least = max(bound - untouched, -(-sum(size.values()) // t_max))
+    squeezed = [*_side_by_side(loose, size, t_max), *lists.values()]
+    squeeze(squeezed, size, t_max, least, _draws(rng))
     for b, pieces in enumerate(squeezed):
         block_P[pieces] = blocks + b
     used = np.bincount(block_P) > 0

@@ -93,26 +93,21 @@ def equal_counts(cost_U: np.ndarray, ranks: int) -> np.ndarray:
     Karmarkar and Karp (1982) with equal numbers: start with groups of one unit per rank; join the
     two of largest spread, the costliest of one with the cheapest of the other.
     """
-    groups = -(-len(cost_U) // ranks)
-    units = np.full(groups * ranks, -1)
-    units[: len(cost_U)] = np.argsort(-cost_U, kind="stable")
-    sums = np.append(cost_U, 0.0)[units].reshape(groups, ranks)
-    heap = [
-        (-float(np.ptp(sums_R)), k, sums_R, units_R[:, None])
-        for k, (sums_R, units_R) in enumerate(zip(sums, units.reshape(groups, ranks), strict=True))
-    ]
+    cost_V = np.pad(cost_U, (0, -len(cost_U) % ranks))  # with units that cost nothing
+    order_GR = np.argsort(-cost_V, kind="stable").reshape(-1, ranks)
+    groups = [(cost_V[units_R], units_R[:, None]) for units_R in order_GR]
+    heap = [(-float(np.ptp(sums_R)), k) for k, (sums_R, _) in enumerate(groups)]
     heapq.heapify(heap)
-    for tie in range(groups, 2 * groups - 1):
-        _, _, first_R, first_units = heapq.heappop(heap)
-        _, _, second_R, second_units = heapq.heappop(heap)
+    while len(heap) > 1:
+        first_R, first_units = groups[heapq.heappop(heap)[1]]
+        second_R, second_units = groups[heapq.heappop(heap)[1]]
         down, up = np.argsort(-first_R, kind="stable"), np.argsort(second_R, kind="stable")
         sums_R = first_R[down] + second_R[up]
-        joined = np.concatenate([first_units[down], second_units[up]], axis=1)
-        heapq.heappush(heap, (-float(np.ptp(sums_R)), tie, sums_R, joined))
-    rank_U = np.zeros(len(cost_U), dtype=np.int64)
-    for rank, units in enumerate(heap[0][3]):
-        rank_U[units[units >= 0]] = rank
-    return rank_U
+        heapq.heappush(heap, (-float(np.ptp(sums_R)), len(groups)))
+        groups.append((sums_R, np.concatenate([first_units[down], second_units[up]], axis=1)))
+    rank_V = np.empty(len(cost_V), dtype=np.int64)
+    rank_V[groups[-1][1]] = np.arange(ranks)[:, None]
+    return rank_V[: len(cost_U)]
 
 
 def _greedy(cost_U: np.ndarray, ranks: int) -> np.ndarray:
@@ -171,7 +166,6 @@ def make_schedule(
     check_choice("balance", balance, BALANCES)
     order, share = BALANCES[balance]
     ranks = check_whole("ranks", ranks, 1)
-    micro_batches = check_whole("micro_batches", micro_batches, 1)
     batch_slots = max(check_whole("batch_slots", batch_slots or 0, 0), plan.t_max)
     rows = batch_slots // plan.t_max
     rng = rng or np.random.default_rng(0)
@@ -201,12 +195,11 @@ def make_schedule(
                 f"the plan has {plan.blocks} blocks but one step of all ranks takes {size}; lower "
                 f"batch_slots or set last=fill"
             )
-    rank_SU = [share(cost_U[step], ranks) for step in steps]
     # A group is the units of a rank in a step; it takes micro-batches of `rows` units.
-    group = np.repeat(np.arange(len(steps)) * ranks, [*map(len, steps)])
-    group = group + np.concatenate([[], *rank_SU]).astype(np.int64)
+    groups = [s * ranks + share(cost_U[step], ranks) for s, step in enumerate(steps)]
+    group, unit = (np.concatenate([[], *of]).astype(np.int64) for of in (groups, steps))
     by_group = np.argsort(group, kind="stable")
-    group, unit = group[by_group], np.concatenate([[], *steps]).astype(np.int64)[by_group]
+    group, unit = group[by_group], unit[by_group]
     count_G = np.bincount(group, minlength=len(steps) * ranks)
     if not plan.carries:  # whose rows stay on any number of ranks
         rows = min(rows, int(count_G.max(initial=1)))  # one step may be all

@@ -80,9 +80,8 @@ class Schedule:
 
     def loads(self, cost: Cost = COST_PER_SLOT) -> np.ndarray:
         """Return the cost of each rank's work in each step, ``(steps, ranks)``."""
-        block_costs = np.append(cost.of_blocks(self.plan), 0.0)[self.block]
-        is_filler = self.block < 0
-        block_costs[is_filler] = cost.slot * np.repeat(self.slots, np.diff(self.offsets))[is_filler]
+        filler_cost = cost.slot * self.plan.slots.min()
+        block_costs = np.append(cost.of_blocks(self.plan), filler_cost)[self.block]
         cost_M = np.add.reduceat(block_costs, self.offsets[:-1]) + cost.of_shape(self.slots)
         loads: np.ndarray = np.add.reduceat(cost_M, self.shares[:-1])
         return loads.reshape(self.steps, self.ranks)

@@ -83,8 +83,11 @@ def table_rows(
             Packers that cut clips take floor(mean length).
         long: how to treat sequences longer than `t_max`, see `bload.packing.pieces.whole_pieces`.
         epochs: plans drawn per row.
-        ranks: ranks to predict the work for, see `predict_work`.
-        batch_slots: slots per rank and step for that prediction; None takes one whole block.
+        ranks: ranks to predict the work for: steps, and slots that ranks compute or wait for. Slots
+            predict time if a step takes as long as its slots; overheads per step, reading and
+            communication are left out.
+        batch_slots: slots per rank and step for that prediction, rounded down to whole blocks; None
+            takes one.
 
     Raises:
         InputError: as in `make_plan`.
@@ -103,23 +106,14 @@ def table_rows(
             for key in COUNTS:  # ints where all counts are equal
                 counts = [getattr(plan, key) for plan in plans]
                 row[key] = counts[0] if len(set(counts)) == 1 else float(np.mean(counts))
-            row["steps"], row["slots"] = predict_work(plans, ranks, batch_slots)
+            loads = [make_schedule(plan, ranks, batch_slots).loads() for plan in plans]
+            row["steps"] = float(np.mean([len(load_SR) for load_SR in loads]))
+            row["slots"] = float(np.mean([ranks * load_SR.max(axis=1).sum() for load_SR in loads]))
             rows.append(row)
     slots = {row["loader"]: row["slots"] for row in rows}
     for row in rows:
         row |= {f"{name}_ratio": slots[name] / row["slots"] for name in ("naive", "ragged")}
     return rows
-
-
-def predict_work(plans: Sequence[Plan], ranks: int, batch_slots: int) -> tuple[float, float]:
-    """Return the steps of an epoch, and the slots that ranks compute or wait for; means of plans.
-
-    Slots predict time if a step takes as long as its slots. They leave out overheads per step,
-    reading and communication. `batch_slots` per rank and step are rounded down to whole blocks.
-    """
-    loads = [make_schedule(plan, ranks, batch_slots).loads() for plan in plans]
-    slots = [ranks * load_SR.max(axis=1).sum() for load_SR in loads]
-    return float(np.mean([len(load_SR) for load_SR in loads])), float(np.mean(slots))
 
 
 def format_table(rows: Sequence[dict[str, Any]]) -> str:

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from bload import make_plan
-from bload.packing import bload_exact
 from bload.packing.bounds import lower_bound
 from bload.packing.decreasing import best_fit_decreasing
-from bload.packing.squeeze import fullest_subset
+from bload.packing.squeeze import WORK, fullest_subset
 
 HARD = {
     "two lengths": (np.random.default_rng(0).choice([33, 40], 1000), 100),
@@ -49,7 +48,7 @@ def test_hard_lengths_take_bounded_work_and_no_more_blocks_than_sorted_ones(case
 
     monkeypatch.setattr("bload.packing.squeeze.fullest_subset", count)
     blocks = make_plan(lengths, "bload_exact", t_max).blocks
-    assert sum(pooled) <= 2 * bload_exact.WORK
+    assert sum(pooled) <= 2 * WORK
     assert lower_bound(lengths, t_max) <= blocks <= len(plain_best_fit_decreasing(lengths, t_max))
 
 
