@@ -37,6 +37,16 @@ def test_targets_that_cannot_be_sent_are_refused_and_need_no_sending_without_wor
     assert len(next(iter(BlockLoader(source, t_max=7))).targets) == 7
 
 
+@pytest.mark.slow
+def test_a_loader_can_be_given_to_spawned_ranks():
+    source = from_dataset([torch.zeros(3, 1), torch.zeros(4, 1)], length=len)
+    torch.multiprocessing.spawn(_take_all, (BlockLoader(source, t_max=7), 7), nprocs=1)
+
+
+def _take_all(rank: int, loader: BlockLoader, frames: int) -> None:
+    assert sum(int(batch.valid_BT.sum()) for batch in loader) == frames
+
+
 def test_a_copy_of_a_batch_is_equal_and_can_be_written_to(numbered_source):
     (batch,) = BlockLoader(numbered_source([3, 4, 2]), t_max=9)
     for before in (batch, replace(batch, targets_BT=torch.ones(1, 9, dtype=torch.bfloat16))):
