@@ -28,27 +28,11 @@ def beginning(worker: int) -> dict[str, Any]:
     return {**numbers, "waiting": [], "last": None}
 
 
-def are_positions(state: Any, workers: int) -> bool:
-    """Return True for a step, the worker whose turn it is, and a position of each worker."""
-    try:
-        numbers, positions = [state["step"], state["turn"]], state["positions"]
-        for position in positions:
-            blocks = [] if position["last"] is None else position["last"]
-            waiting = [*position["waiting"], *chain(*blocks)]
-            numbers += [position[key] for key in ("read", "passed", "skipped")]
-            numbers += [*chain(*dict(waiting).items()), len(dict(waiting)) - len(waiting)]
-        in_order = [position["worker"] for position in positions] == [*range(workers)]
-        are_counts = all(type(number) is int and 0 <= number < 2**63 for number in numbers)
-        return are_counts and in_order and state["turn"] < workers
-    except (KeyError, TypeError, ValueError):
-        return False
-
-
-class StreamBlocks(IterableDataset[Batch]):
-    """Yields batches of blocks that are packed while the stream is read.
+class StreamBlocks(IterableDataset[Any]):
+    """Blocks of one rank that are packed while the stream is read; `StreamLoader` reads them.
 
     Each pair of rank and worker has its own shard and window; sequence i goes to shard
-    ``i % shards``. Use `StreamLoader` to give several ranks the same number of steps.
+    ``i % shards``.
 
     Args:
         sequences: an iterable that can be read again, such as a list of file names; every shard
@@ -116,28 +100,29 @@ class StreamBlocks(IterableDataset[Batch]):
         self.turn = 0
         """Number of the worker whose batch comes first."""
 
-    def __iter__(self) -> Iterator[Batch]:
-        return (batch for batch, *_ in self.with_positions() if batch)
-
-    def with_positions(self) -> Iterator[tuple[Batch | None, dict[str, Any], Any]]:
+    def __iter__(self) -> Iterator[tuple[Batch | None, dict[str, Any], Any]]:
         """Yield each batch with its worker's position, as plain values.
 
         None instead of a batch stands at the end, and where a worker leaves out its first turn.
         The third is None or, with the worker's first batch, its frames and targets without frames.
+        An `InputError` ends the batches, and its message is the third.
         """
         info = get_worker_info()
         workers, worker = (info.num_workers, info.id) if info else (1, 0)
-        self.check_shards(workers)
         begin = self.positions[worker] if self.positions else beginning(worker)
         shard = _Shard(self, worker * self.world_size + self.rank, workers * self.world_size, begin)
         if worker < self.turn:
             yield None, begin, None
         blocks, like = shard.blocks(), None
-        while samples := list(islice(blocks, self.rows)):
-            is_first, like = like is None, samples[0].like
-            samples += [self.filler(like)] * (min(self.rows, self.window) - len(samples))
-            yield collate_blocks(samples, self.pad), shard.position(), like if is_first else None
-        yield None, shard.position(), None
+        try:
+            while samples := list(islice(blocks, self.rows)):
+                is_first, like = like is None, samples[0].like
+                samples += [self.filler(like)] * (min(self.rows, self.window) - len(samples))
+                batch = collate_blocks(samples, self.pad)
+                yield batch, shard.position(), like if is_first else None
+            yield None, shard.position(), None
+        except InputError as error:  # raised in a worker, it would contain the traceback
+            yield None, begin, str(error)
 
     def filler(self, like: tuple[Any, Any]) -> BlockSample:
         """Return an empty block, for frames and targets of the kinds of `like`."""
@@ -145,11 +130,9 @@ class StreamBlocks(IterableDataset[Batch]):
 
     def check_shards(self, workers: int) -> None:
         """Raise `InputError` if it is unknown whether the stream divides itself."""
-        bases = type(self.sequences).__mro__
-        names = [(base.__module__.split(".")[0], base.__name__) for base in bases]
-        is_huggingface = ("datasets", "IterableDataset") in names
-        may_divide = is_huggingface or isinstance(self.sequences, IterableDataset)
-        if may_divide and self.sharded is None and workers * self.world_size > 1:
+        names = {base.__name__ for base in type(self.sequences).__mro__}  # torch, Hugging Face
+        divides = "IterableDataset" in names
+        if divides and self.sharded is None and workers * self.world_size > 1:
             raise InputError(
                 f"the {type(self.sequences).__name__} may divide itself among workers and ranks; "
                 "give sharded=True if the items that a worker of a rank sees are its own, or "

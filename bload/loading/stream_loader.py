@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.utils.data import IterableDataset
 
 from bload.batch.batch import Batch, collate_blocks
 from bload.batch.step import Step, has_group
@@ -18,7 +17,7 @@ from bload.loading.epochs import as_json_types
 from bload.loading.loader import make_data_loader, with_generator
 from bload.loading.ranks import compare_ranks, resolve_rank
 from bload.loading.sampler import ENDED
-from bload.loading.stream import StreamBlocks, are_positions, beginning
+from bload.loading.stream import StreamBlocks, beginning
 
 
 class StreamLoader:
@@ -59,7 +58,7 @@ class StreamLoader:
         resolve_rank(stream.rank, stream.world_size, process_group)
         self.stream, self.process_group = stream, process_group
         self.data = make_data_loader(
-            _WithPositions(stream),
+            stream,
             batch_size=None,
             collate_fn=tuple,
             persistent_workers=False,
@@ -197,27 +196,13 @@ class StreamLoader:
         Raises:
             InputError: the state belongs to another rank or other options.
         """
-        is_state = isinstance(state, dict) and isinstance(state.get("stream"), dict)
+        if not (isinstance(state, dict) and {*self._place, "stream"} <= state.keys()):
+            raise InputError("this is no state_dict of a StreamLoader")
         definition = {"rank": self.stream.rank, **self._definition()}
-        if is_state and (changes := differences(state["stream"], definition)):
+        if changes := differences(state["stream"], definition):
             raise InputError(
                 f"the saved position is of another loader: {changes}; restore these settings, and "
                 "give each rank its own"
             )
-        if not (is_state and are_positions(state, self._workers)):
-            raise InputError("this is no state_dict of a StreamLoader")
         self._place = self._begin = {key: state[key] for key in self._place}
         self._iterations += 1
-
-
-class _WithPositions(IterableDataset[Any]):
-    """Yields batches with positions, and an `InputError` as its message."""
-
-    def __init__(self, stream: StreamBlocks) -> None:
-        self.stream = stream
-
-    def __iter__(self) -> Iterator[Any]:
-        try:
-            yield from self.stream.with_positions()
-        except InputError as error:  # raised in a worker, it would contain the traceback
-            yield None, None, str(error)
