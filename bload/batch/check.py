@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 
 from bload.batch.batch import Batch
 from bload.batch.boundaries import Segments
-from bload.batch.trees import map_tensors
+from bload.batch.trees import map_tensors, map_values
 from bload.errors import InputError
 
 MIXED = (
@@ -285,9 +285,7 @@ def _take_segment(batch: Batch, index: int, part: tuple[int, slice], row: int) -
 
 def _take(tree: Any, part: Any) -> Any:
     """Return a part of values, key by key."""
-    if isinstance(tree, dict):
-        return {key: _take(values, part) for key, values in tree.items()}
-    return None if tree is None else tree[part]
+    return map_values(tree, lambda values: None if values is None else values[part])
 
 
 def _difference(values: Tensor, others: Tensor) -> Tensor:

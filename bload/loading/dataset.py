@@ -10,7 +10,14 @@ from torch.utils.data import Dataset, get_worker_info
 
 from bload.batch.batch import BlockSample, TargetsPer
 from bload.batch.step import Step, StepList, require_step
-from bload.batch.trees import as_column, copy_as_tensors, describe, empty_like, frame_counts
+from bload.batch.trees import (
+    as_column,
+    copy_as_tensor,
+    describe,
+    empty_like,
+    frame_counts,
+    map_values,
+)
 from bload.errors import InputError, check_choice
 from bload.packing.plan import Block
 
@@ -129,9 +136,9 @@ def take_values(
             f"{opening} {len(values)} parts; give frames, or the pair of frames and targets, each "
             "of which may be a dict"
         )
-    frames, targets = map(copy_as_tensors, values)
+    frames, targets = (map_values(value, copy_as_tensor) for value in values)
     if targets_per == "sequence":
-        targets = as_column(targets)
+        targets = map_values(targets, as_column)
     for name, tree, expected in (("frames", frames, like[0]), ("targets", targets, like[1])):
         by_frame = name == "frames" or (targets_per == "frame" and targets is not None)
         fault = _find_fault(name, tree, length) if by_frame else ""
