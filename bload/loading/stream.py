@@ -22,12 +22,6 @@ Sequences = Iterable[Any] | Callable[[int, int], Iterable[Any]]
 Skip = type[Exception] | tuple[type[Exception], ...]
 
 
-def beginning(worker: int) -> dict[str, Any]:
-    """Return the position of a worker at the beginning of a stream; all positions have its keys."""
-    numbers = {"worker": worker, "read": 0, "passed": 0, "skipped": 0}
-    return {**numbers, "waiting": [], "last": None}
-
-
 class StreamBlocks(IterableDataset[Any]):
     """Blocks of one rank that are packed while the stream is read; `StreamLoader` reads them.
 
@@ -96,7 +90,7 @@ class StreamBlocks(IterableDataset[Any]):
         self.pad = copy_pad(pad)
         self.rank, self.world_size = rank, world_size
         self.positions: list[dict[str, Any]] = []
-        """Start position of each worker; empty at the beginning of the stream."""
+        """Start position of each worker, from the loader."""
         self.turn = 0
         """Number of the worker whose batch comes first."""
 
@@ -109,7 +103,7 @@ class StreamBlocks(IterableDataset[Any]):
         """
         info = get_worker_info()
         workers, worker = (info.num_workers, info.id) if info else (1, 0)
-        begin = self.positions[worker] if self.positions else beginning(worker)
+        begin = self.positions[worker]
         shard = _Shard(self, worker * self.world_size + self.rank, workers * self.world_size, begin)
         if worker < self.turn:
             yield None, begin, None
@@ -155,8 +149,7 @@ class _Shard:
             self.window.put(number, frames)
         self.window.passed_over = begin["passed"]
         self.skipped: int = begin["skipped"]
-        last: list[Waiting] | None = begin["last"]
-        self.final_blocks = None if last is None else [*last]
+        self.final_blocks: list[Waiting] | None = begin["last"]
         """Blocks left after the end of the stream; None before it."""
         self.items_read: int = begin["read"]
         self.pending: dict[int, Any] = {}
@@ -172,7 +165,7 @@ class _Shard:
             "waiting": [*self.window.waiting],
             "passed": self.window.passed_over,
             "skipped": self.skipped,
-            "last": None if self.final_blocks is None else [*self.final_blocks],
+            "last": self.final_blocks,
         }
 
     def blocks(self) -> Iterator[BlockSample]:
@@ -194,7 +187,8 @@ class _Shard:
             else:
                 self.final_blocks = self.window.take_all()
         while self.final_blocks:
-            yield self._sample(self.final_blocks.pop(0))
+            block, *self.final_blocks = self.final_blocks
+            yield self._sample(block)
 
     def _items(self) -> Iterator[tuple[int, Any]]:
         """Iterate over the shard's items, each with the number of its sequence."""

@@ -17,7 +17,7 @@ from bload.loading.epochs import as_json_types
 from bload.loading.loader import make_data_loader, with_generator
 from bload.loading.ranks import compare_ranks, resolve_rank
 from bload.loading.sampler import ENDED
-from bload.loading.stream import StreamBlocks, beginning
+from bload.loading.stream import StreamBlocks
 
 
 class StreamLoader:
@@ -75,7 +75,8 @@ class StreamLoader:
         self._iterations = 0
 
     def _beginning(self) -> dict[str, Any]:
-        positions = [*map(beginning, range(self._workers))]
+        nothing = {"read": 0, "passed": 0, "skipped": 0, "waiting": [], "last": None}
+        positions = [{"worker": worker, **nothing} for worker in range(self._workers)]
         return {"step": 0, "turn": 0, "positions": positions}
 
     @property
