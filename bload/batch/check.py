@@ -227,11 +227,9 @@ class _Check:
 
     def look_for_context(self) -> None:
         """Warn if the first frames of sequences change no other frame's outputs."""
-        index_BT, start_BT = self.number_BT, self.batch.start_BT
-        chosen_BT = torch.isin(index_BT, index_BT.new_tensor(self.chosen))
-        noise_BT, later_BT = chosen_BT & start_BT, chosen_BT & ~start_BT
-        change, _ = self._largest(self._change(noise_BT), later_BT)
-        if not change and noise_BT.any() and later_BT.any():
+        start_BT, later_BT = self.batch.start_BT, self.batch.valid_BT & ~self.batch.start_BT
+        change, _ = self._largest(self._change(start_BT), later_BT)
+        if not change and start_BT.any() and later_BT.any():
             warnings.warn(
                 "the first frames of sequences change no later output: either the model has no "
                 "memory, or it sees single frames, as nn.GRU does without batch_first=True",
@@ -261,20 +259,21 @@ def _choose_segments(batch: Batch) -> list[int]:
 def _take_segment(batch: Batch, index: int, part: tuple[int, slice], row: int) -> Batch:
     """Return a batch of the same shape with one segment alone, in the first slots of `row`."""
     table, rows = batch.segments, slice(index, index + 1)
-    first, length = int(table.length_S[:index].sum()), int(table.length_S[rows].sum())
+    frames = slice(*batch.cu_seqlens[index : index + 2].tolist())
+    length = part[1].stop - part[1].start
     zero_S = table.slot_S[rows] * 0
     kept = table.length_S[rows], table.sequence_S[rows], table.first_S[rows]
 
     def move(values_BT: Tensor) -> Tensor:
         moved_BT = torch.zeros_like(values_BT)
-        moved_BT[row, : part[1].stop - part[1].start] = values_BT[part]
+        moved_BT[row, :length] = values_BT[part]
         return moved_BT
 
     return replace(
         batch,
         inputs_BT=map_tensors(batch.inputs_BT, move),
         targets_BT=map_tensors(batch.targets_BT, move),
-        targets=_take(batch.targets, slice(first, first + length)),
+        targets=_take(batch.targets, frames),
         targets_S=_take(batch.targets_S, rows),
         valid_BT=move(batch.valid_BT),
         start_BT=move(batch.start_BT),

@@ -134,11 +134,6 @@ def to_device(tensor: Tensor, device: torch.device | str) -> Tensor:
     return tensor.to(device)
 
 
-def frame_counts(tree: Any) -> set[int]:
-    """Return the numbers of frames of the parts of a tree: one number if they agree."""
-    return {len(part) for part in (tree.values() if isinstance(tree, dict) else [tree])}
-
-
 def describe(tree: Any) -> str:
     """Describe the keys, shapes of a frame and dtypes of a tree."""
     if isinstance(tree, dict):

@@ -8,10 +8,11 @@ from itertools import chain, islice
 from typing import Any
 
 import numpy as np
+from torch.utils import _pytree as pytree
 from torch.utils.data import IterableDataset, get_worker_info
 
 from bload.batch.batch import Batch, BlockSample, TargetsPer, collate_blocks, copy_pad
-from bload.batch.trees import empty_like, frame_counts
+from bload.batch.trees import empty_like
 from bload.errors import InputError, check_choice, check_whole
 from bload.loading.dataset import take_values
 from bload.loading.ranks import resolve_rank
@@ -79,8 +80,6 @@ class StreamBlocks(IterableDataset[Any]):
         check_choice("sharded", sharded, (True, False, None))
         if rank is None or world_size is None:
             rank, world_size = resolve_rank(rank, world_size, None)
-        check_whole("world_size", world_size, 1)
-        check_whole("rank", rank, 0, world_size - 1)
         self.sequences, self.decode = sequences, decode
         self.skip, self.sharded = skip, sharded
         self.t_max, self.window = t_max, window
@@ -230,7 +229,7 @@ class _Shard:
         """Keep a copy of a decoded sequence until its block leaves; return its frames."""
         t_max, opening = self.stream.t_max, f"sequence {number} of the stream has"
         held = take_values(sequence, self.stream.targets_per, opening, self.like)
-        (frames,) = frame_counts(held[0])
+        frames = len(pytree.tree_leaves(held[0])[0])
         if not 1 <= frames <= t_max:
             advice = "leave it out of the stream"
             advice += f", or raise t_max to {frames}" if frames else ""
