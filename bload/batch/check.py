@@ -60,8 +60,6 @@ def check_boundaries(
     Raises:
         InputError: a change is above its tolerance; the message names it.
     """
-    if not isinstance(batch, Batch):
-        raise InputError(f"{type(batch).__name__} is no batch; give next(iter(loader))")
     module = run if isinstance(run, nn.Module) else nn.Module()
     if any(hasattr(parameter, "full_tensor") for parameter in module.parameters()):
         raise InputError("the model is sharded over ranks; check it before fully_shard")

@@ -154,13 +154,11 @@ def compare_kinds(name: str, likes: tuple[Any, Any], others: tuple[Any, Any]) ->
 
 def empty_like(tree: Any) -> Any:
     """Return a tree of the same kind without frames."""
-
-    def empty(value: Any) -> Any:
-        if isinstance(value, Tensor):
-            return value[:0].clone()
-        return None if value is None else []
-
-    return map_values(tree, empty)
+    if isinstance(tree, dict):
+        return {key: empty_like(part) for key, part in tree.items()}
+    if isinstance(tree, Tensor):
+        return tree[:0].clone()
+    return None if tree is None else []
 
 
 def exact_dtype(device: torch.device) -> torch.dtype:

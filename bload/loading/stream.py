@@ -121,18 +121,6 @@ class StreamBlocks(IterableDataset[Any]):
         """Return an empty block, for frames and targets of the kinds of `like`."""
         return BlockSample(filler_block(self.t_max), (), (), like, self.targets_per)
 
-    def check_shards(self, workers: int) -> None:
-        """Raise `InputError` if it is unknown whether the stream divides itself."""
-        names = {base.__name__ for base in type(self.sequences).__mro__}  # torch, Hugging Face
-        divides = "IterableDataset" in names
-        if divides and self.sharded is None and workers * self.world_size > 1:
-            raise InputError(
-                f"the {type(self.sequences).__name__} may divide itself among workers and ranks; "
-                "give sharded=True if the items that a worker of a rank sees are its own, or "
-                "sharded=False if it sees all, and the loader is to divide them; if it divides "
-                "itself among workers alone, give a function of (shard, shards) instead"
-            )
-
 
 class _Shard:
     """Sequences of one rank and worker on their way into blocks."""

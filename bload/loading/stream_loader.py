@@ -67,7 +67,15 @@ class StreamLoader:
         self.skipped = 0
         """Items left out so far, over all ranks."""
         self._workers = max(self.data.num_workers, 1)
-        self.stream.check_shards(self._workers)
+        names = {base.__name__ for base in type(stream.sequences).__mro__}
+        divides = "IterableDataset" in names  # of torch or Hugging Face
+        if divides and stream.sharded is None and self._workers * stream.world_size > 1:
+            raise InputError(
+                f"the {type(stream.sequences).__name__} may divide itself among workers and ranks; "
+                "give sharded=True if the items that a worker of a rank sees are its own, or "
+                "sharded=False if it sees all, and the loader is to divide them; if it divides "
+                "itself among workers alone, give a function of (shard, shards) instead"
+            )
         self._like: tuple[Any, Any] | None = None
         """Frames and targets of this rank's first batch without frames."""
         self._place = self._begin = self._beginning()
