@@ -123,10 +123,7 @@ class _Check:
         self.chosen = _choose_segments(batch)
 
     def _run(self, batch: Batch) -> Tensor:
-        """Return the outputs, ``(B, T, ...)``; each frame has that of its segment if there is one.
-
-        Padding then has 0.
-        """
+        """Return the outputs, ``(B, T, ...)``; one per segment stands at each of its frames."""
         outputs, count = self.run(batch), len(batch.segments)
         shape, slots = tuple(getattr(outputs, "shape", ())), tuple(batch.valid_BT.shape)
         self.is_by_slot = shape[:2] == slots

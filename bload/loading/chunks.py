@@ -66,8 +66,7 @@ class Chunks(Epochs):
                 "one of the two out"
             )
         plan = self._plan_chunk(np.array([self.lengths.argmax()]), 0, 0)
-        sizes = self.world_size, self.batch_slots
-        make_schedule(plan, *sizes, micro_batches=self.micro_batches, last=self.last)
+        make_schedule(plan, self.world_size, self.batch_slots, last=self.last)
 
     def make_plan(self, epoch: int) -> Plan:
         """Pack all chunks of an epoch."""

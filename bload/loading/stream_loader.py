@@ -83,8 +83,10 @@ class StreamLoader:
         self._iterations = 0
 
     def _beginning(self) -> dict[str, Any]:
-        nothing = {"read": 0, "passed": 0, "skipped": 0, "waiting": [], "last": None}
-        positions = [{"worker": worker, **nothing} for worker in range(self._workers)]
+        positions = [
+            {"worker": worker, "read": 0, "passed": 0, "skipped": 0, "waiting": [], "last": None}
+            for worker in range(self._workers)
+        ]
         return {"step": 0, "turn": 0, "positions": positions}
 
     @property
