@@ -1,7 +1,4 @@
-"""Values from a source: a tensor, a dict of tensors, or a list of other objects, by frame.
-
-F frames along the first dimension.
-"""
+"""Values from a source: a tensor, a dict of tensors, or a list of other objects, by frame."""
 
 import math
 import pickle

@@ -19,9 +19,6 @@ from bload.loading.ranks import resolve_rank
 from bload.loading.window import Waiting, Window
 from bload.packing.plan import Block, filler_block
 
-Sequences = Iterable[Any] | Callable[[int, int], Iterable[Any]]
-Skip = type[Exception] | tuple[type[Exception], ...]
-
 
 class StreamBlocks(IterableDataset[Any]):
     """Blocks of one rank that are packed while the stream is read; `StreamLoader` reads them.
@@ -56,13 +53,13 @@ class StreamBlocks(IterableDataset[Any]):
 
     def __init__(
         self,
-        sequences: Sequences,
+        sequences: Iterable[Any] | Callable[[int, int], Iterable[Any]],
         t_max: int,
         *,
         decode: Callable[[Any], Any] | None = None,
         batch_slots: int | None = None,
         window: int = 16,
-        skip: Skip = (),
+        skip: type[Exception] | tuple[type[Exception], ...] = (),
         sharded: bool | None = None,
         targets_per: TargetsPer = "frame",
         pad: Mapping[str, float] | None = None,

@@ -83,7 +83,7 @@ class StreamLoader:
         self._iterations = 0
 
     def _beginning(self) -> dict[str, Any]:
-        positions = [
+        positions: list[dict[str, Any]] = [
             {"worker": worker, "read": 0, "passed": 0, "skipped": 0, "waiting": [], "last": None}
             for worker in range(self._workers)
         ]
