@@ -4,7 +4,6 @@ B blocks, T slots, S segments, F valid frames.
 """
 
 import pickle
-from cmath import isfinite
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache, partial
@@ -84,12 +83,7 @@ class Batch(Boundaries):
 
     def __repr__(self) -> str:
         blocks, slots = self.valid_BT.shape
-        parts = [f"{blocks} x {slots} slots", plural(len(self.segments), "segment")]
-        for name in ("inputs_BT", "targets_BT", "targets", "targets_S"):
-            value = getattr(self, name)
-            if isinstance(value, Tensor) or value:
-                parts.append(f"{name} {describe(value, whole=True)}")
-        return f"Batch({', '.join(parts)})"
+        return f"Batch({blocks} x {slots} slots, {plural(len(self.segments), 'segment')})"
 
     def transformers(
         self,
@@ -186,7 +180,13 @@ def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}
     """
     like_inputs, like_targets = samples[0].like
     per_frame = samples[0].targets_per == "frame"
-    _check_pad(pad, {"frames": like_inputs, "targets": like_targets})
+    keys: list[str] = []
+    for name, like in (("frames", like_inputs), ("targets", like_targets)):
+        parts = like if isinstance(like, dict) else {name: like}
+        keys += [key for key, part in parts.items() if isinstance(part, Tensor)]
+    for key in pad:
+        if key not in keys:
+            raise InputError(f"pad has the key {key!r}; its keys may be {', '.join(keys)}")
     blocks = [sample.block for sample in samples]
     t_max = blocks[0].t_max
     block_S = np.arange(len(blocks)).repeat([len(block.length) for block in blocks])
@@ -258,7 +258,7 @@ def _padding(
     is_whole = not (dtype.is_floating_point or dtype.is_complex)
     padding = (label if is_whole and dtype != torch.bool else 0) if value is None else value
     stored = torch.tensor(padding, device="cpu").to(dtype).item()
-    if (stored == padding) if is_whole else (isfinite(stored) or not isfinite(padding)):
+    if stored == padding or not is_whole:
         return padding, dtype
     if value is not None:
         raise InputError(f"pad[{name!r}] is {value}, which a tensor of {dtype} cannot hold")
@@ -283,14 +283,3 @@ def copy_pad(pad: Mapping[str, float] | None) -> dict[str, float]:
     if not isinstance(pad, Mapping | None):
         raise InputError(f'pad is {pad!r}; give a dict by key, such as {{"frames": {pad!r}}}')
     return dict(pad or {})
-
-
-def _check_pad(pad: Mapping[str, float], trees: Mapping[str, Any]) -> None:
-    """Raise InputError for pad values whose keys do not exist."""
-    keys: list[str] = []
-    for name, tree in trees.items():
-        parts = tree if isinstance(tree, dict) else {name: tree}
-        keys += [key for key, part in parts.items() if isinstance(part, Tensor)]
-    for key in pad:
-        if key not in keys:
-            raise InputError(f"pad has the key {key!r}; its keys may be {', '.join(keys)}")

@@ -155,11 +155,10 @@ class Boundaries:
         begins_BT = self.start_BT.clone()
         begins_BT[:, 0] = True
         bounds = pad(begins_BT.flatten().nonzero()[:, 0], (0, 1), value=begins_BT.numel())
-        cu_seqlens, padded = used_V[bounds].to(torch.int32), bounds.to(torch.int32)
         values = {
-            "cu_seqlens_{}": cu_seqlens,
-            "cu_seqlens_{}_padded": padded,
-            "max_seqlen_{}": int(padded.diff().max()),
+            "cu_seqlens_{}": used_V[bounds].to(torch.int32),
+            "cu_seqlens_{}_padded": bounds.to(torch.int32),
+            "max_seqlen_{}": int(bounds.diff().max()),
         }
         names = {key.format(end): value for key, value in values.items() for end in ("q", "kv")}
         return {"qkv_format": "thd"} | names

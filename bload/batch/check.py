@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 
 from bload.batch.batch import Batch
 from bload.batch.boundaries import Segments
-from bload.batch.trees import map_tensors
+from bload.batch.trees import map_tensors, map_values
 from bload.errors import InputError
 
 MIXED = (
@@ -60,8 +60,6 @@ def check_boundaries(
     Raises:
         InputError: a change is above its tolerance; the message names it.
     """
-    if not isinstance(batch, Batch):
-        raise InputError(f"{type(batch).__name__} is no batch; give next(iter(loader))")
     module = run if isinstance(run, nn.Module) else nn.Module()
     if any(hasattr(parameter, "full_tensor") for parameter in module.parameters()):
         raise InputError("the model is sharded over ranks; check it before fully_shard")
@@ -98,23 +96,16 @@ class _Check:
     def __init__(
         self, run: Callable[[Batch], Tensor], batch: Batch, tolerance: float | None
     ) -> None:
-        self.run, self.batch = run, batch
+        self.run, self.batch, self.number_BT = run, batch, batch.number_BT
+        self.names = [f"sequence {number}" for number in batch.segments.sequence_S.tolist()]
+        self.names.append("padding")
         with torch.no_grad():
-            self.outputs, again = (run(batch) for _ in range(2))
-        count, self.number_BT = len(batch.segments), batch.number_BT
-        shape = tuple(getattr(self.outputs, "shape", ()))
-        if shape[:2] != self.number_BT.shape and shape[:1] != (count,):
-            raise InputError(
-                f"outputs are {type(self.outputs).__name__} {shape}; give a function that returns "
-                f"one tensor which begins with {tuple(self.number_BT.shape)}, or with {count}, one "
-                "value per segment, such as lambda batch: model(batch)[0]"
-            )
-        self.is_by_slot = shape[:2] == self.number_BT.shape
-        values = self.outputs[batch.valid_BT] if self.is_by_slot else self.outputs
+            self.outputs, again = (self._run(batch) for _ in range(2))
+        values = self.outputs[batch.valid_BT]
         values = values[values.isfinite()].float()
         self.spread = (float(values.std(correction=0)) if len(values) else 0.0) or 1.0
-        change_S = self._largest(_difference(again, self.outputs), self.is_by_slot)[:-1]
-        rounding = float(change_S.max()) / self.spread
+        change, _ = self._largest(_difference(again, self.outputs), batch.valid_BT)
+        self.largest = rounding = change / self.spread
         is_half = self.outputs.dtype in (torch.float16, torch.bfloat16)
         self.rerun_tolerance = (0.05 if is_half else 1e-3) if tolerance is None else tolerance
         """Tolerance between two runs that should be equal."""
@@ -129,40 +120,47 @@ class _Check:
         smallest = 1e-3 if is_half else 1e-5
         self.noise_tolerance = max(10 * rounding, smallest) if tolerance is None else tolerance
         self.gradient_tolerance = 1e-3 if tolerance is None else tolerance
-        self.names = [f"sequence {number}" for number in batch.segments.sequence_S.tolist()]
-        self.names.append("padding")
-        self.largest = rounding
         self.chosen = _choose_segments(batch)
+
+    def _run(self, batch: Batch) -> Tensor:
+        """Return the outputs, ``(B, T, ...)``; one per segment stands at each of its frames."""
+        outputs, count = self.run(batch), len(batch.segments)
+        shape, slots = tuple(getattr(outputs, "shape", ())), tuple(batch.valid_BT.shape)
+        self.is_by_slot = shape[:2] == slots
+        if self.is_by_slot:
+            return outputs
+        if shape[:1] == (count,):
+            return torch.cat([outputs, outputs.new_zeros(1, *shape[1:])])[batch.number_BT]
+        raise InputError(
+            f"outputs are {type(outputs).__name__} {shape}; give a function that returns one "
+            f"tensor which begins with {slots}, or with {count}, one value per segment, such as "
+            "lambda batch: model(batch)[0]"
+        )
 
     def compare_with_noise(self) -> None:
         """Replace parts of the batch by noise, and compare the outputs of the rest."""
-        index_BT, count = self.number_BT, len(self.batch.segments)
-        index_S = torch.arange(count + 1, device=index_BT.device)
         for index in self.chosen:
-            self._add_noise(self.names[index], index_BT == index, index_S != index)
+            self._add_noise(self.names[index], self.number_BT == index)
             self._add_gradients(index)
-        self._add_noise("padding", index_BT == count, index_S < count)
+        self._add_noise("padding", ~self.batch.valid_BT)
         for index in self.chosen:
-            self._add_noise("everything else in the batch", index_BT != index, index_S == index)
+            self._add_noise("everything else in the batch", self.number_BT != index)
 
     def _judge(self, size: float, tolerance: float, message: str) -> None:
         if not size <= tolerance:
             raise InputError(message)
         self.largest = max(self.largest, size)
 
-    def _run_on_noise(self, noise_BT: Tensor) -> Tensor:
-        """Return the outputs for inputs that are noise in the slots of `noise_BT`."""
+    def _change(self, noise_BT: Tensor) -> Tensor:
+        """Return the change of the outputs by inputs that are noise in the slots of `noise_BT`."""
         noisy = map_tensors(self.batch.inputs_BT, lambda values: _noise(values, noise_BT))
         with torch.no_grad():
-            return self.run(replace(self.batch, inputs_BT=noisy))
+            return _difference(self._run(replace(self.batch, inputs_BT=noisy)), self.outputs)
 
-    def _add_noise(self, cause: str, noise_BT: Tensor, kept_S: Tensor) -> None:
-        """Judge the largest change, by noise, of the outputs of segments, bool ``(S + 1,)``."""
-        difference = _difference(self._run_on_noise(noise_BT), self.outputs)
-        all_S = self._largest(difference, self.is_by_slot)
-        all_S[-1] = 0  # what padding gives does not count
-        change_S = all_S.where(kept_S, 0) / self.spread
-        size, name = float(change_S.max()), self.names[int(change_S.argmax())]
+    def _add_noise(self, cause: str, noise_BT: Tensor) -> None:
+        """Judge the largest change, by noise, of the outputs on all other frames."""
+        change, name = self._largest(self._change(noise_BT), self.batch.valid_BT & ~noise_BT)
+        size = change / self.spread
         message = f"{cause} replaced by noise changes {name} by {size:.2g} of its spread" + MIXED
         self._judge(size, self.noise_tolerance, message)
 
@@ -172,19 +170,17 @@ class _Check:
             self.batch.inputs_BT, lambda leaf: leaf.clone().requires_grad_(leaf.is_floating_point())
         )
         inputs = [leaf for leaf in pytree.tree_leaves(inputs_BT) if leaf.requires_grad]
-        if not inputs:
-            return
+        own_BT = self.number_BT == index
         with torch.enable_grad():
-            outputs = self.run(replace(self.batch, inputs_BT=inputs_BT))
-            if not outputs.requires_grad:
+            outputs = self._run(replace(self.batch, inputs_BT=inputs_BT))
+            if not (inputs and outputs.requires_grad):
                 return
-            own = outputs[self.number_BT == index] if self.is_by_slot else outputs[[index]]
-            total = own.float().square().sum()
+            total = outputs[own_BT].float().square().sum()
         for grad in torch.autograd.grad(total, inputs, allow_unused=True):
             if grad is not None:
-                size_S = self._largest(grad.float().abs(), by_slot=True)
-                scale, size_S[index] = float(size_S[index]) or 1.0, 0
-                size, reached = float(size_S.max()) / scale, self.names[int(size_S.argmax())]
+                scale, _ = self._largest(grad.abs(), own_BT)
+                change, reached = self._largest(grad.abs(), ~own_BT)
+                size = change / (scale or 1.0)
                 share = f"reaches {reached}, {size:.2g} of that at its own{MIXED}"
                 if math.isnan(size):
                     share = (
@@ -202,14 +198,14 @@ class _Check:
             if not batch.start_BT[row, slot]:
                 continue
             part = row, slice(slot, slot + length)
+            expected = self.outputs[part]
             with torch.no_grad():
                 if alone is not None:
+                    expected = expected if self.is_by_slot else expected[0]
                     outputs = alone(_take(batch.inputs_BT, part))
                 else:
                     other = (row + 1) % len(batch.valid_BT)
-                    outputs = self.run(_take_segment(batch, index, part, other))
-                    outputs = outputs[other, :length] if self.is_by_slot else outputs[0]
-            expected = self.outputs[part if self.is_by_slot else index]
+                    outputs = self._run(_take_segment(batch, index, part, other))[other, :length]
             shape = tuple(getattr(outputs, "shape", ()))
             if shape != expected.shape:
                 raise InputError(
@@ -226,27 +222,20 @@ class _Check:
 
     def look_for_context(self) -> None:
         """Warn if the first frames of sequences change no other frame's outputs."""
-        index_BT, start_BT = self.number_BT, self.batch.start_BT
-        chosen_BT = torch.isin(index_BT, index_BT.new_tensor(self.chosen))
-        noise_BT, later_BT = chosen_BT & start_BT, chosen_BT & ~start_BT
-        outputs = self._run_on_noise(noise_BT)
-        if not (self.is_by_slot and noise_BT.any() and later_BT.any()):
-            return
-        if not _difference(outputs, self.outputs)[later_BT].any():
+        start_BT, later_BT = self.batch.start_BT, self.batch.valid_BT & ~self.batch.start_BT
+        change, _ = self._largest(self._change(start_BT), later_BT)
+        if not change and start_BT.any() and later_BT.any():
             warnings.warn(
                 "the first frames of sequences change no later output: either the model has no "
                 "memory, or it sees single frames, as nn.GRU does without batch_first=True",
                 stacklevel=3,
             )
 
-    def _largest(self, values: Tensor, by_slot: bool) -> Tensor:
-        """Return the largest value of each segment, and of padding, ``(S + 1,)``."""
-        count = len(self.batch.segments)
-        if not by_slot:
-            return torch.cat([values.reshape(count, -1).amax(1), values.new_zeros(1)])
-        largest_V = values.flatten(0, 1).reshape(self.number_BT.numel(), -1).amax(1)
-        zero_S = values.new_zeros(count + 1)
-        return zero_S.scatter_reduce(0, self.number_BT.flatten(), largest_V, "amax")
+    def _largest(self, values_BT: Tensor, where_BT: Tensor) -> tuple[float, str]:
+        """Return the largest value in some slots, and the name of its segment or of padding."""
+        largest_BT = values_BT.reshape(*where_BT.shape, -1).amax(2).where(where_BT, 0)
+        index = self.number_BT.flatten()[largest_BT.argmax()]
+        return float(largest_BT.max()), self.names[int(index)]
 
 
 def _choose_segments(batch: Batch) -> list[int]:
@@ -265,20 +254,21 @@ def _choose_segments(batch: Batch) -> list[int]:
 def _take_segment(batch: Batch, index: int, part: tuple[int, slice], row: int) -> Batch:
     """Return a batch of the same shape with one segment alone, in the first slots of `row`."""
     table, rows = batch.segments, slice(index, index + 1)
-    first, length = int(table.length_S[:index].sum()), int(table.length_S[rows].sum())
+    frames = slice(*batch.cu_seqlens[index : index + 2].tolist())
+    length = part[1].stop - part[1].start
     zero_S = table.slot_S[rows] * 0
     kept = table.length_S[rows], table.sequence_S[rows], table.first_S[rows]
 
     def move(values_BT: Tensor) -> Tensor:
         moved_BT = torch.zeros_like(values_BT)
-        moved_BT[row, : part[1].stop - part[1].start] = values_BT[part]
+        moved_BT[row, :length] = values_BT[part]
         return moved_BT
 
     return replace(
         batch,
         inputs_BT=map_tensors(batch.inputs_BT, move),
         targets_BT=map_tensors(batch.targets_BT, move),
-        targets=_take(batch.targets, slice(first, first + length)),
+        targets=_take(batch.targets, frames),
         targets_S=_take(batch.targets_S, rows),
         valid_BT=move(batch.valid_BT),
         start_BT=move(batch.start_BT),
@@ -289,9 +279,7 @@ def _take_segment(batch: Batch, index: int, part: tuple[int, slice], row: int) -
 
 def _take(tree: Any, part: Any) -> Any:
     """Return a part of values, key by key."""
-    if isinstance(tree, dict):
-        return {key: _take(values, part) for key, values in tree.items()}
-    return None if tree is None else tree[part]
+    return map_values(tree, lambda values: None if values is None else values[part])
 
 
 def _difference(values: Tensor, others: Tensor) -> Tensor:

@@ -1,7 +1,4 @@
-"""Values from a source: a tensor, a dict of tensors, or a list of other objects, by frame.
-
-F frames along the first dimension.
-"""
+"""Values from a source: a tensor, a dict of tensors, or a list of other objects, by frame."""
 
 import math
 import pickle
@@ -85,15 +82,28 @@ def check_dense(value: Tensor) -> Tensor:
     raise InputError("a sparse, nested, quantised or GPU tensor; give dense CPU tensors")
 
 
-def copy_as_tensors(value: Any) -> Any:
-    """Copy tensors, arrays and lists, which the next call of a source may fill anew; dicts by key.
+def map_values(tree: Any, change: Callable[[Any], Any]) -> Any:
+    """Return the tree with `change` applied to its values, which are all that are no dict.
 
-    Arrays of numbers become tensors; other objects are not copied.
+    torch's `tree_map` takes ten times as long for one tensor.
+    """
+    if isinstance(tree, Mapping):
+        return {key: map_values(part, change) for key, part in tree.items()}
+    return change(tree)
+
+
+def map_tensors(tree: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """Return the tree with `change` applied to every tensor, except for those in lists."""
+    return map_values(tree, lambda value: change(value) if isinstance(value, Tensor) else value)
+
+
+def copy_as_tensor(value: Any) -> Any:
+    """Copy a tensor, array or list, which the next call of a source may fill anew.
+
+    An array of numbers becomes a tensor; other objects are not copied.
     """
     if isinstance(value, Tensor):
         return check_dense(value).clone()
-    if isinstance(value, Mapping):
-        return {key: copy_as_tensors(part) for key, part in value.items()}
     if np.ma.is_masked(value):
         raise InputError("a masked array has missing values; fill them, or leave the frames out")
     if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
@@ -104,9 +114,7 @@ def copy_as_tensors(value: Any) -> Any:
 
 
 def as_column(value: Any) -> Any:
-    """Return a number or tensor as a tensor ``(1, ...)``, any other object in a list; by key."""
-    if isinstance(value, Mapping):
-        return {key: as_column(part) for key, part in value.items()}
+    """Return a number or tensor as a tensor ``(1, ...)``, any other object in a list."""
     if isinstance(value, Kept):
         return [value.value]
     if isinstance(value, int | float | np.number | np.bool_):
@@ -123,32 +131,14 @@ def to_device(tensor: Tensor, device: torch.device | str) -> Tensor:
     return tensor.to(device)
 
 
-def map_tensors(tree: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """Return the tree with `change` applied to every tensor, except for those in lists and tuples.
-
-    torch's `tree_map` takes ten times as long for one tensor.
-    """
-    if isinstance(tree, Tensor):
-        return change(tree)
+def describe(tree: Any) -> str:
+    """Describe the keys, shapes of a frame and dtypes of a tree."""
     if isinstance(tree, dict):
-        return {key: map_tensors(part, change) for key, part in tree.items()}
-    return tree
-
-
-def frame_counts(tree: Any) -> set[int]:
-    """Return the numbers of frames of the parts of a tree: one number if they agree."""
-    return {len(part) for part in (tree.values() if isinstance(tree, dict) else [tree])}
-
-
-def describe(tree: Any, whole: bool = False) -> str:
-    """Describe keys, shapes and dtypes; `whole` adds the number of frames or objects."""
-    if isinstance(tree, dict):
-        parts = [f"{key}: {describe(part, whole)}" for key, part in sorted(tree.items())]
+        parts = [f"{key}: {describe(part)}" for key, part in sorted(tree.items())]
         return "{" + ", ".join(parts) + "}"
     if isinstance(tree, Tensor):
-        shape = tuple(tree.shape if whole else tree.shape[1:])
-        return f"{str(tree.dtype).removeprefix('torch.')} {shape}"
-    return "nothing" if tree is None else f"{len(tree)} objects" if whole else "objects"
+        return f"{str(tree.dtype).removeprefix('torch.')} {tuple(tree.shape[1:])}"
+    return "nothing" if tree is None else "objects"
 
 
 def compare_kinds(name: str, likes: tuple[Any, Any], others: tuple[Any, Any]) -> str:

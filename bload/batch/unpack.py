@@ -50,9 +50,8 @@ def unpack(
             `gather` is given under ``balance="counts"``.
     """
     check_choice("per", per, ("frame", "sequence"))
-    segments, expected = batch.segments, tuple(batch.valid_BT.shape)
-    if per == "sequence":
-        expected = (len(segments),)
+    segments = batch.segments
+    expected = tuple(batch.valid_BT.shape) if per == "frame" else (len(segments),)
     shape = tuple(getattr(outputs, "shape", ())[: len(expected)])
     if shape != expected:
         raise InputError(

@@ -66,8 +66,7 @@ class Chunks(Epochs):
                 "one of the two out"
             )
         plan = self._plan_chunk(np.array([self.lengths.argmax()]), 0, 0)
-        sizes = self.world_size, self.batch_slots
-        make_schedule(plan, *sizes, micro_batches=self.micro_batches, last=self.last)
+        make_schedule(plan, self.world_size, self.batch_slots, last=self.last)
 
     def make_plan(self, epoch: int) -> Plan:
         """Pack all chunks of an epoch."""
@@ -84,12 +83,6 @@ class Chunks(Epochs):
         before = (self._counts[place.epoch, chunk] for chunk in range(place.chunk))
         return sum(before) + place.first_block
 
-    def order(self, epoch: int, chunk: int) -> np.ndarray:
-        """Return the sequences of a chunk."""
-        keys = np.random.default_rng([self.seed, epoch, 3]).integers(0, 2**64, ROUNDS, np.uint64)
-        first, sequences = chunk * self.chunk, len(self.lengths)
-        return permuted(np.arange(first, min(first + self.chunk, sequences)), sequences, keys)
-
     def _plan_chunk(self, number: np.ndarray, epoch: int, chunk: int) -> Plan:
         given = self.packer, self.t_max, self.seed, epoch
         options = {"multiple_of": self.multiple_of, "chunk": chunk, **self.options}
@@ -97,7 +90,10 @@ class Chunks(Epochs):
 
     def pack(self, epoch: int, chunk: int) -> tuple[np.ndarray, Plan]:
         """Return the sequences of a chunk and its plan."""
-        number = self.order(epoch, chunk)
+        keys = np.random.default_rng([self.seed, epoch, 3]).integers(0, 2**64, ROUNDS, np.uint64)
+        first, sequences = chunk * self.chunk, len(self.lengths)
+        place = np.arange(first, min(first + self.chunk, sequences))
+        number = permuted(place, sequences, keys)
         plan = self._plan_chunk(number, epoch, chunk)
         self._counts[epoch, chunk] = plan.blocks
         return number, plan

@@ -10,7 +10,7 @@ from torch.utils.data import Dataset, get_worker_info
 
 from bload.batch.batch import BlockSample, TargetsPer
 from bload.batch.step import Step, StepList, require_step
-from bload.batch.trees import as_column, copy_as_tensors, describe, empty_like, frame_counts
+from bload.batch.trees import as_column, copy_as_tensor, describe, empty_like, map_values
 from bload.errors import InputError, check_choice
 from bload.packing.plan import Block
 
@@ -129,28 +129,24 @@ def take_values(
             f"{opening} {len(values)} parts; give frames, or the pair of frames and targets, each "
             "of which may be a dict"
         )
-    frames, targets = map(copy_as_tensors, values)
+    frames, targets = (map_values(value, copy_as_tensor) for value in values)
     if targets_per == "sequence":
-        targets = as_column(targets)
+        targets = map_values(targets, as_column)
     for name, tree, expected in (("frames", frames, like[0]), ("targets", targets, like[1])):
-        by_frame = name == "frames" or (targets_per == "frame" and targets is not None)
-        fault = _find_fault(name, tree, length) if by_frame else ""
-        if not fault and like[0] is not None and describe(tree) != describe(expected):
-            fault = (
-                f"{name} of the kind {describe(tree)}, but earlier ones are of the kind "
+        if name == "frames" or (targets_per == "frame" and targets is not None):
+            length = _count(opening, name, tree, length)
+        if like[0] is not None and describe(tree) != describe(expected):
+            objects = ", or give lists of objects, as from_dataset(..., objects=) does"
+            raise InputError(
+                f"{opening} {name} of the kind {describe(tree)}, but earlier ones are of the kind "
                 f"{describe(expected)}; convert all to the dtype and the shape of item 0"
+                f"{objects if name == 'targets' else ''}"
             )
-            if name == "targets":
-                fault += ", or give lists of objects, as from_dataset(..., objects=) does"
-        if fault:
-            raise InputError(f"{opening} {fault}")
-        if by_frame:
-            (length,) = frame_counts(tree)
     return frames, targets
 
 
-def _find_fault(name: str, tree: Any, length: int | None) -> str:
-    """Return why frames or targets are not `length` values, one per frame, or ""."""
+def _count(opening: str, name: str, tree: Any, length: int | None) -> int:
+    """Return the number of frames; raise InputError unless there is a value for each."""
     takes_lists = name == "targets"
     remedy = ', or set targets_per="sequence"' if takes_lists else ""
     parts = {name: tree}
@@ -159,13 +155,15 @@ def _find_fault(name: str, tree: Any, length: int | None) -> str:
     for key, part in parts.items():
         is_tensor = isinstance(part, Tensor) and part.dim() > 0
         if is_tensor and part.requires_grad:
-            return f"{key} that require a gradient; give them detached, and train in the model"
+            advice = "give them detached, and train in the model"
+            raise InputError(f"{opening} {key} that require a gradient; {advice}")
         if not (is_tensor or (takes_lists and isinstance(part, list | tuple))):
             kind = type(part).__name__ + (f" of {part.dtype}" if hasattr(part, "dtype") else "")
-            return f"{key} of type {kind}; give a tensor or array (frames, ...){remedy}"
-    counts = frame_counts(tree)
+            advice = f"give a tensor or array (frames, ...){remedy}"
+            raise InputError(f"{opening} {key} of type {kind}; {advice}")
+    counts = {len(part) for part in parts.values()}
     expected = length or max(counts)
-    if counts == {expected}:
-        return ""
-    given = " and ".join(map(str, sorted(counts)))
-    return f"{given} {name}, not {expected}; give one per frame{remedy}"
+    if counts != {expected}:
+        given = " and ".join(map(str, sorted(counts)))
+        raise InputError(f"{opening} {given} {name}, not {expected}; give one per frame{remedy}")
+    return expected

@@ -220,21 +220,20 @@ class Epochs:
         count, unit, size = self.micro_batches * self.blocks_per_batch, "blocks", ""
         if not plan.has_one_size:
             count, unit, size = self.micro_batches, "batches", "up to "
-        sequence, dropped = plan.sequence, 0
+        sequence = plan.sequence
         if self.last == "drop":
             is_trained_B = np.isin(np.arange(plan.blocks), self.schedule(place).block)
             sequence = sequence[is_trained_B.repeat(np.diff(plan.offsets))]
-            dropped = len(np.unique(plan.sequence)) - len(np.unique(sequence))
-        trained = len(np.unique(sequence)) / max(account.steps, 1)
-        longest = (len(self.lengths) - dropped) * int(self.lengths.max())  # slots if padded to it
+        trained = len(np.unique(sequence))
+        padded = trained * int(self.lengths.max())  # slots if each is padded to the longest
         deleted = f"{account.deleted:,} frames deleted, " if account.deleted else ""
         per_rank = f" x {count} {unit}" if count > 1 else ""
         return (
             f"{plural(account.blocks, 'block')} of {size}{plan.t_max:,}, "
             f"{100 * account.padding / (account.frames + account.padding):.2f} % padding, {deleted}"
             f"{plural(account.steps, 'step')} x {plural(self.world_size, 'rank')}{per_rank}, "
-            f"{trained:.1f} sequences a step, {longest / account.processed:.1f}x fewer slots than "
-            f"padding"
+            f"{trained / max(account.steps, 1):.1f} sequences a step, "
+            f"{padded / account.processed:.1f}x fewer slots than padding"
         )
 
     def definition(self) -> dict[str, Any]:

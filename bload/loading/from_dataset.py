@@ -28,10 +28,8 @@ class DatasetSource:
     targets: Key | None
     targets_per: TargetsPer
     objects: bool | Key
-    float_dtype: torch.dtype = field(default_factory=torch.get_default_dtype)
-    """That of the main process, in every worker."""
     kinds: dict[tuple[str, str], Any] = field(default_factory=dict, init=False)
-    """By role and key: dtype of the numbers of item 0, `list` for objects, None for nothing."""
+    """By role and key: dtype of the numbers of item 0, `list` for objects."""
 
     def read(self, sequence: int, first: int, length: int) -> Any:
         """Return ``frames`` or ``frames, targets``; see `bload.SequenceSource`."""
@@ -44,7 +42,8 @@ class DatasetSource:
                 key: self._convert(role, key, value, sequence, part)
                 for key, value in self._parts(role, tree).items()
             }
-            trees.append(parts if isinstance(tree, Mapping) else next(iter(parts.values())))
+            is_one = not isinstance(tree, Mapping)
+            trees.append(next(iter(parts.values()), None) if is_one else parts)
         return tuple(trees)
 
     def _split(self, item: Any, number: int) -> tuple[Any, Any]:
@@ -71,34 +70,30 @@ class DatasetSource:
     def _parts(self, role: str, tree: Any) -> Mapping[str, Any]:
         """Return the values of a tree by key; one value has the key given, or its role."""
         given = getattr(self, role)
-        key = given if isinstance(given, str) else role
-        return tree if isinstance(tree, Mapping) else {key: tree}
+        if isinstance(tree, Mapping):
+            return tree
+        return {} if tree is None else {given if isinstance(given, str) else role: tree}
 
     def _find_kinds(self) -> dict[tuple[str, str], Any]:
         """Return the kinds of the values of item 0."""
         trees = self._split(self.dataset[0], 0)
         names = {*self._parts("targets", trees[1])}
         kept = names if self.objects is True else _keys(self.objects)
-        if not kept <= names or (kept and trees[1] is None):
-            raise InputError(
-                f"objects names {_names(kept)}, but the targets are "
-                f"{'none' if trees[1] is None else _names(names)}"
-            )
+        if not kept <= names or (self.objects and not names):
+            raise InputError(f"objects names {_names(kept)}, but the targets are {_names(names)}")
         kinds: dict[tuple[str, str], Any] = {}
         for role, tree in zip(ROLES, trees, strict=True):
             for key, value in self._parts(role, tree).items():
                 is_kept = role == "targets" and key in kept
-                array = None if value is None or is_kept else self._as_array(value, role)
-                kinds[role, key] = getattr(array, "dtype", None if value is None else list)
+                array = None if is_kept else _as_array(value, role)
+                kinds[role, key] = list if array is None else array.dtype
         return kinds
 
     def _convert(self, role: str, key: str, value: Any, sequence: int, part: slice) -> Any:
         """Return the frames of a part of a value, or the whole value of a target per sequence."""
         kind = self.kinds.get((role, key))
-        if value is kind is None:
-            return None
         is_object = role == "targets" and kind is list
-        array = None if is_object else self._as_array(value, role, kind)
+        array = None if is_object else _as_array(value, role, kind)
         if role == "inputs" and array is None:
             dtype = getattr(value, "dtype", "objects")
             raise InputError(
@@ -118,38 +113,6 @@ class DatasetSource:
             return [*value[part]] if by_frame else Kept(value)
         values = value if array is None else array  # of another kind, as `BlockDataset` will say
         return values[part] if by_frame else values
-
-    def _as_array(self, value: Any, role: str, kind: Any = None) -> Any:
-        """Return the numbers of a value as a tensor or array, None if it has others than numbers.
-
-        Args:
-            kind: dtype of item 0; lists of whole numbers are converted to it if it is of floats.
-        """
-        if isinstance(value, Tensor):
-            return check_dense(value)
-        if hasattr(value, "toarray"):  # scipy's sparse arrays
-            return None
-        if hasattr(value, "shape") and not isinstance(value, np.generic):  # numpy, h5py, zarr
-            value = value.to_numpy() if hasattr(value, "to_numpy") else value  # pandas, polars
-            return value if value.dtype.kind in "biufc" else None
-        entry = value
-        while isinstance(entry, list | tuple) and entry:
-            entry = entry[0]
-        try:
-            array = np.asarray(value)
-        except (ValueError, TypeError):  # lists of different lengths
-            return None
-        if getattr(entry, "shape", ()):  # a list of arrays: objects, if they are targets
-            return array if role == "inputs" and array.dtype.kind in "biufc" else None
-        if array.dtype.kind == "f":
-            return torch.from_numpy(array).to(self.float_dtype)
-        if not np.can_cast(array.dtype, np.int64):
-            return None
-        whole = torch.from_numpy(array if array.dtype == bool else array.astype(np.int64))
-        if kind != self.float_dtype:
-            return whole
-        floats = whole.to(self.float_dtype)
-        return floats if torch.equal(floats.to(whole.dtype), whole) else None
 
 
 def from_dataset(
@@ -197,7 +160,15 @@ def from_dataset(
         dataset = dataset.to_dicts()
     lengths: Any = length
     if isinstance(length, str):
-        column = _read_column(dataset, length)
+        try:
+            has_columns = hasattr(dataset, "column_names")  # Hugging Face, which reads them at once
+            numbers = range(len(dataset))
+            column = dataset[length] if has_columns else [dataset[i][length] for i in numbers]
+        except (KeyError, TypeError, IndexError) as error:
+            raise InputError(
+                f"the data set has no column {length!r}; give length as a list of numbers or a "
+                "function of an item"
+            ) from error
         lengths = [value if (n := _length(value)) is None else n for value in column]
     elif callable(length):
         if length is len and len(dataset) and isinstance(dataset[0], tuple | Mapping):
@@ -218,20 +189,6 @@ def from_dataset(
             "give one per sequence"
         )
     return DatasetSource(dataset, keep_lengths(lengths)[0], inputs, targets, targets_per, objects)
-
-
-def _read_column(dataset: Any, name: str) -> Sequence[Any]:
-    """Return a column: at once if the data set has columns, else item by item."""
-    try:
-        if hasattr(dataset, "column_names"):  # Hugging Face
-            column: Sequence[Any] = dataset[name]
-            return column
-        return [dataset[number][name] for number in range(len(dataset))]
-    except (KeyError, TypeError, IndexError) as error:
-        raise InputError(
-            f"the data set has no column {name!r}; give length as a list of numbers or a function "
-            "of an item"
-        ) from error
 
 
 def _length(value: Any) -> int | None:
@@ -257,3 +214,33 @@ def _keys(key: Any) -> set[str]:
 
 def _names(keys: Iterable[str]) -> str:
     return ", ".join(map(repr, keys)) or "none"
+
+
+def _as_array(value: Any, role: str, kind: Any = None) -> Any:
+    """Return the numbers of a value as a tensor or array, None if it has others than numbers.
+
+    Args:
+        kind: dtype of item 0; lists of whole numbers are converted to it if it is of floats.
+    """
+    if isinstance(value, Tensor):
+        return check_dense(value)
+    if hasattr(value, "toarray"):  # scipy's sparse arrays
+        return None
+    if hasattr(value, "shape") and not isinstance(value, np.generic):  # numpy, h5py, zarr
+        value = value.to_numpy() if hasattr(value, "to_numpy") else value  # pandas, polars
+        return value if value.dtype.kind in "biufc" else None
+    entry = value
+    while isinstance(entry, list | tuple) and entry:
+        entry = entry[0]
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError):  # lists of different lengths
+        return None
+    if getattr(entry, "shape", ()):  # a list of arrays: objects, if they are targets
+        return array if role == "inputs" and array.dtype.kind in "biufc" else None
+    floats = torch.get_default_dtype()
+    if array.dtype.kind == "f" or (kind == floats and array.dtype.kind == "i"):
+        return torch.from_numpy(array).to(floats)
+    if not np.can_cast(array.dtype, np.int64):
+        return None
+    return torch.from_numpy(array if array.dtype == bool else array.astype(np.int64))

@@ -8,47 +8,23 @@ from itertools import chain, islice
 from typing import Any
 
 import numpy as np
+from torch.utils import _pytree as pytree
 from torch.utils.data import IterableDataset, get_worker_info
 
 from bload.batch.batch import Batch, BlockSample, TargetsPer, collate_blocks, copy_pad
-from bload.batch.trees import empty_like, frame_counts
+from bload.batch.trees import empty_like
 from bload.errors import InputError, check_choice, check_whole
 from bload.loading.dataset import take_values
 from bload.loading.ranks import resolve_rank
 from bload.loading.window import Waiting, Window
 from bload.packing.plan import Block, filler_block
 
-Sequences = Iterable[Any] | Callable[[int, int], Iterable[Any]]
-Skip = type[Exception] | tuple[type[Exception], ...]
 
-
-def beginning(worker: int) -> dict[str, Any]:
-    """Return the position of a worker at the beginning of a stream; all positions have its keys."""
-    numbers = {"worker": worker, "read": 0, "passed": 0, "skipped": 0}
-    return {**numbers, "waiting": [], "last": None}
-
-
-def are_positions(state: Any, workers: int) -> bool:
-    """Return True for a step, the worker whose turn it is, and a position of each worker."""
-    try:
-        numbers, positions = [state["step"], state["turn"]], state["positions"]
-        for position in positions:
-            blocks = [] if position["last"] is None else position["last"]
-            waiting = [*position["waiting"], *chain(*blocks)]
-            numbers += [position[key] for key in ("read", "passed", "skipped")]
-            numbers += [*chain(*dict(waiting).items()), len(dict(waiting)) - len(waiting)]
-        in_order = [position["worker"] for position in positions] == [*range(workers)]
-        are_counts = all(type(number) is int and 0 <= number < 2**63 for number in numbers)
-        return are_counts and in_order and state["turn"] < workers
-    except (KeyError, TypeError, ValueError):
-        return False
-
-
-class StreamBlocks(IterableDataset[Batch]):
-    """Yields batches of blocks that are packed while the stream is read.
+class StreamBlocks(IterableDataset[Any]):
+    """Blocks of one rank that are packed while the stream is read; `StreamLoader` reads them.
 
     Each pair of rank and worker has its own shard and window; sequence i goes to shard
-    ``i % shards``. Use `StreamLoader` to give several ranks the same number of steps.
+    ``i % shards``.
 
     Args:
         sequences: an iterable that can be read again, such as a list of file names; every shard
@@ -77,13 +53,13 @@ class StreamBlocks(IterableDataset[Batch]):
 
     def __init__(
         self,
-        sequences: Sequences,
+        sequences: Iterable[Any] | Callable[[int, int], Iterable[Any]],
         t_max: int,
         *,
         decode: Callable[[Any], Any] | None = None,
         batch_slots: int | None = None,
         window: int = 16,
-        skip: Skip = (),
+        skip: type[Exception] | tuple[type[Exception], ...] = (),
         sharded: bool | None = None,
         targets_per: TargetsPer = "frame",
         pad: Mapping[str, float] | None = None,
@@ -101,8 +77,6 @@ class StreamBlocks(IterableDataset[Batch]):
         check_choice("sharded", sharded, (True, False, None))
         if rank is None or world_size is None:
             rank, world_size = resolve_rank(rank, world_size, None)
-        check_whole("world_size", world_size, 1)
-        check_whole("rank", rank, 0, world_size - 1)
         self.sequences, self.decode = sequences, decode
         self.skip, self.sharded = skip, sharded
         self.t_max, self.window = t_max, window
@@ -112,50 +86,37 @@ class StreamBlocks(IterableDataset[Batch]):
         self.pad = copy_pad(pad)
         self.rank, self.world_size = rank, world_size
         self.positions: list[dict[str, Any]] = []
-        """Start position of each worker; empty at the beginning of the stream."""
+        """Start position of each worker, from the loader."""
         self.turn = 0
         """Number of the worker whose batch comes first."""
 
-    def __iter__(self) -> Iterator[Batch]:
-        return (batch for batch, *_ in self.with_positions() if batch)
-
-    def with_positions(self) -> Iterator[tuple[Batch | None, dict[str, Any], Any]]:
+    def __iter__(self) -> Iterator[tuple[Batch | None, dict[str, Any], Any]]:
         """Yield each batch with its worker's position, as plain values.
 
         None instead of a batch stands at the end, and where a worker leaves out its first turn.
         The third is None or, with the worker's first batch, its frames and targets without frames.
+        An `InputError` ends the batches, and its message is the third.
         """
         info = get_worker_info()
         workers, worker = (info.num_workers, info.id) if info else (1, 0)
-        self.check_shards(workers)
-        begin = self.positions[worker] if self.positions else beginning(worker)
+        begin = self.positions[worker]
         shard = _Shard(self, worker * self.world_size + self.rank, workers * self.world_size, begin)
         if worker < self.turn:
             yield None, begin, None
         blocks, like = shard.blocks(), None
-        while samples := list(islice(blocks, self.rows)):
-            is_first, like = like is None, samples[0].like
-            samples += [self.filler(like)] * (min(self.rows, self.window) - len(samples))
-            yield collate_blocks(samples, self.pad), shard.position(), like if is_first else None
-        yield None, shard.position(), None
+        try:
+            while samples := list(islice(blocks, self.rows)):
+                is_first, like = like is None, samples[0].like
+                samples += [self.filler(like)] * (min(self.rows, self.window) - len(samples))
+                batch = collate_blocks(samples, self.pad)
+                yield batch, shard.position(), like if is_first else None
+            yield None, shard.position(), None
+        except InputError as error:  # raised in a worker, it would contain the traceback
+            yield None, begin, str(error)
 
     def filler(self, like: tuple[Any, Any]) -> BlockSample:
         """Return an empty block, for frames and targets of the kinds of `like`."""
         return BlockSample(filler_block(self.t_max), (), (), like, self.targets_per)
-
-    def check_shards(self, workers: int) -> None:
-        """Raise `InputError` if it is unknown whether the stream divides itself."""
-        bases = type(self.sequences).__mro__
-        names = [(base.__module__.split(".")[0], base.__name__) for base in bases]
-        is_huggingface = ("datasets", "IterableDataset") in names
-        may_divide = is_huggingface or isinstance(self.sequences, IterableDataset)
-        if may_divide and self.sharded is None and workers * self.world_size > 1:
-            raise InputError(
-                f"the {type(self.sequences).__name__} may divide itself among workers and ranks; "
-                "give sharded=True if the items that a worker of a rank sees are its own, or "
-                "sharded=False if it sees all, and the loader is to divide them; if it divides "
-                "itself among workers alone, give a function of (shard, shards) instead"
-            )
 
 
 class _Shard:
@@ -172,8 +133,7 @@ class _Shard:
             self.window.put(number, frames)
         self.window.passed_over = begin["passed"]
         self.skipped: int = begin["skipped"]
-        last: list[Waiting] | None = begin["last"]
-        self.final_blocks = None if last is None else [*last]
+        self.final_blocks: list[Waiting] | None = begin["last"]
         """Blocks left after the end of the stream; None before it."""
         self.items_read: int = begin["read"]
         self.pending: dict[int, Any] = {}
@@ -189,7 +149,7 @@ class _Shard:
             "waiting": [*self.window.waiting],
             "passed": self.window.passed_over,
             "skipped": self.skipped,
-            "last": None if self.final_blocks is None else [*self.final_blocks],
+            "last": self.final_blocks,
         }
 
     def blocks(self) -> Iterator[BlockSample]:
@@ -211,7 +171,8 @@ class _Shard:
             else:
                 self.final_blocks = self.window.take_all()
         while self.final_blocks:
-            yield self._sample(self.final_blocks.pop(0))
+            block, *self.final_blocks = self.final_blocks
+            yield self._sample(block)
 
     def _items(self) -> Iterator[tuple[int, Any]]:
         """Iterate over the shard's items, each with the number of its sequence."""
@@ -253,7 +214,7 @@ class _Shard:
         """Keep a copy of a decoded sequence until its block leaves; return its frames."""
         t_max, opening = self.stream.t_max, f"sequence {number} of the stream has"
         held = take_values(sequence, self.stream.targets_per, opening, self.like)
-        (frames,) = frame_counts(held[0])
+        frames = len(pytree.tree_leaves(held[0])[0])
         if not 1 <= frames <= t_max:
             advice = "leave it out of the stream"
             advice += f", or raise t_max to {frames}" if frames else ""

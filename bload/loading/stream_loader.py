@@ -8,17 +8,16 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.utils.data import IterableDataset
 
 from bload.batch.batch import Batch, collate_blocks
 from bload.batch.step import Step, has_group
 from bload.batch.trees import compare_kinds
 from bload.errors import InputError, differences
 from bload.loading.epochs import as_json_types
-from bload.loading.loader import make_data_loader, with_generator
+from bload.loading.loader import make_data_loader
 from bload.loading.ranks import compare_ranks, resolve_rank
 from bload.loading.sampler import ENDED
-from bload.loading.stream import StreamBlocks, are_positions, beginning
+from bload.loading.stream import StreamBlocks
 
 
 class StreamLoader:
@@ -59,7 +58,7 @@ class StreamLoader:
         resolve_rank(stream.rank, stream.world_size, process_group)
         self.stream, self.process_group = stream, process_group
         self.data = make_data_loader(
-            _WithPositions(stream),
+            stream,
             batch_size=None,
             collate_fn=tuple,
             persistent_workers=False,
@@ -68,7 +67,15 @@ class StreamLoader:
         self.skipped = 0
         """Items left out so far, over all ranks."""
         self._workers = max(self.data.num_workers, 1)
-        self.stream.check_shards(self._workers)
+        names = {base.__name__ for base in type(stream.sequences).__mro__}
+        divides = "IterableDataset" in names  # of torch or Hugging Face
+        if divides and stream.sharded is None and self._workers * stream.world_size > 1:
+            raise InputError(
+                f"the {type(stream.sequences).__name__} may divide itself among workers and ranks; "
+                "give sharded=True if the items that a worker of a rank sees are its own, or "
+                "sharded=False if it sees all, and the loader is to divide them; if it divides "
+                "itself among workers alone, give a function of (shard, shards) instead"
+            )
         self._like: tuple[Any, Any] | None = None
         """Frames and targets of this rank's first batch without frames."""
         self._place = self._begin = self._beginning()
@@ -76,7 +83,10 @@ class StreamLoader:
         self._iterations = 0
 
     def _beginning(self) -> dict[str, Any]:
-        positions = [*map(beginning, range(self._workers))]
+        positions: list[dict[str, Any]] = [
+            {"worker": worker, "read": 0, "passed": 0, "skipped": 0, "waiting": [], "last": None}
+            for worker in range(self._workers)
+        ]
         return {"step": 0, "turn": 0, "positions": positions}
 
     @property
@@ -90,7 +100,7 @@ class StreamLoader:
         positions = place["positions"]
         self._skips = [position["skipped"] for position in positions]
         self.stream.positions, self.stream.turn = [*positions], place["turn"]
-        batches = iter(with_generator(self.data))
+        batches = iter(self.data)
         batch, position, fault = self._next(batches)
         filler = self._agree_on_filler(fault)
         while frames := self._frames_of_step(batch, fault):
@@ -197,27 +207,13 @@ class StreamLoader:
         Raises:
             InputError: the state belongs to another rank or other options.
         """
-        is_state = isinstance(state, dict) and isinstance(state.get("stream"), dict)
+        if not (isinstance(state, dict) and {*self._place, "stream"} <= state.keys()):
+            raise InputError("this is no state_dict of a StreamLoader")
         definition = {"rank": self.stream.rank, **self._definition()}
-        if is_state and (changes := differences(state["stream"], definition)):
+        if changes := differences(state["stream"], definition):
             raise InputError(
                 f"the saved position is of another loader: {changes}; restore these settings, and "
                 "give each rank its own"
             )
-        if not (is_state and are_positions(state, self._workers)):
-            raise InputError("this is no state_dict of a StreamLoader")
         self._place = self._begin = {key: state[key] for key in self._place}
         self._iterations += 1
-
-
-class _WithPositions(IterableDataset[Any]):
-    """Yields batches with positions, and an `InputError` as its message."""
-
-    def __init__(self, stream: StreamBlocks) -> None:
-        self.stream = stream
-
-    def __iter__(self) -> Iterator[Any]:
-        try:
-            yield from self.stream.with_positions()
-        except InputError as error:  # raised in a worker, it would contain the traceback
-            yield None, None, str(error)

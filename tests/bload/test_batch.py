@@ -52,9 +52,8 @@ def test_a_batch_by_hand(batch):
     assert not batch.inputs_BT[~batch.valid_BT].any()
 
 
-def test_a_batch_shows_its_shapes_and_none_of_its_numbers(batch):
-    shown = "Batch(3 x 6 slots, 3 segments, inputs_BT int64 (3, 6, 2), targets 9 objects)"
-    assert repr(batch) == shown
+def test_a_batch_shows_its_size_and_none_of_its_numbers(batch):
+    assert repr(batch) == "Batch(3 x 6 slots, 3 segments)"
 
 
 def test_moving_a_batch_moves_every_tensor(batch):
