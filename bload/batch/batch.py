@@ -4,6 +4,7 @@ B blocks, T slots, S segments, F valid frames.
 """
 
 import pickle
+from cmath import isfinite
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache, partial
@@ -258,7 +259,7 @@ def _padding(
     is_whole = not (dtype.is_floating_point or dtype.is_complex)
     padding = (label if is_whole and dtype != torch.bool else 0) if value is None else value
     stored = torch.tensor(padding, device="cpu").to(dtype).item()
-    if stored == padding or not is_whole:
+    if (stored == padding) if is_whole else (isfinite(stored) or not isfinite(padding)):
         return padding, dtype
     if value is not None:
         raise InputError(f"pad[{name!r}] is {value}, which a tensor of {dtype} cannot hold")

@@ -28,6 +28,8 @@ class DatasetSource:
     targets: Key | None
     targets_per: TargetsPer
     objects: bool | Key
+    float_dtype: torch.dtype = field(default_factory=torch.get_default_dtype)
+    """That of the main process, in every worker."""
     kinds: dict[tuple[str, str], Any] = field(default_factory=dict, init=False)
     """By role and key: dtype of the numbers of item 0, `list` for objects."""
 
@@ -85,7 +87,7 @@ class DatasetSource:
         for role, tree in zip(ROLES, trees, strict=True):
             for key, value in self._parts(role, tree).items():
                 is_kept = role == "targets" and key in kept
-                array = None if is_kept else _as_array(value, role)
+                array = None if is_kept else _as_array(value, role, self.float_dtype)
                 kinds[role, key] = list if array is None else array.dtype
         return kinds
 
@@ -93,7 +95,7 @@ class DatasetSource:
         """Return the frames of a part of a value, or the whole value of a target per sequence."""
         kind = self.kinds.get((role, key))
         is_object = role == "targets" and kind is list
-        array = None if is_object else _as_array(value, role, kind)
+        array = None if is_object else _as_array(value, role, self.float_dtype, kind)
         if role == "inputs" and array is None:
             dtype = getattr(value, "dtype", "objects")
             raise InputError(
@@ -216,10 +218,11 @@ def _names(keys: Iterable[str]) -> str:
     return ", ".join(map(repr, keys)) or "none"
 
 
-def _as_array(value: Any, role: str, kind: Any = None) -> Any:
+def _as_array(value: Any, role: str, floats: torch.dtype, kind: Any = None) -> Any:
     """Return the numbers of a value as a tensor or array, None if it has others than numbers.
 
     Args:
+        floats: dtype of lists of floats.
         kind: dtype of item 0; lists of whole numbers are converted to it if it is of floats.
     """
     if isinstance(value, Tensor):
@@ -238,9 +241,11 @@ def _as_array(value: Any, role: str, kind: Any = None) -> Any:
         return None
     if getattr(entry, "shape", ()):  # a list of arrays: objects, if they are targets
         return array if role == "inputs" and array.dtype.kind in "biufc" else None
-    floats = torch.get_default_dtype()
-    if array.dtype.kind == "f" or (kind == floats and array.dtype.kind == "i"):
+    if array.dtype.kind == "f":
         return torch.from_numpy(array).to(floats)
     if not np.can_cast(array.dtype, np.int64):
         return None
-    return torch.from_numpy(array if array.dtype == bool else array.astype(np.int64))
+    whole = torch.from_numpy(array if array.dtype == bool else array.astype(np.int64))
+    if kind != floats:
+        return whole
+    return whole.to(floats) if torch.equal(whole.to(floats).to(whole.dtype), whole) else None

@@ -119,7 +119,7 @@ class BlockLoader:
         step, steps = sampler.step, sampler.steps
         try:
             # Workers first: Python 3.11 may hang in a fork while gloo's threads end a collective.
-            batches = iter(self.data)
+            batches = iter(with_generator(self.data))
             sampler.compare(pad=self._pad, targets_per=self._dataset.targets_per)
             while step != steps:
                 sampler.check_pass(generation)
@@ -165,9 +165,17 @@ def make_data_loader(dataset: Any, **options: Any) -> DataLoader[Any]:
     for key in ("prefetch_factor", "timeout", "multiprocessing_context"):
         if options.get(key) and not options.get("num_workers"):
             raise InputError(f"{key} is for data workers; set num_workers, or leave it out")
-    # of its own, so that the seeds of workers do not change the random state of training
-    generator = torch.Generator().manual_seed(torch.initial_seed())
-    return DataLoader(dataset, **{"generator": generator, **options})
+    return DataLoader(dataset, **options)
+
+
+def with_generator(data: DataLoader[Any]) -> DataLoader[Any]:
+    """Return a DataLoader with a generator for the seeds of workers.
+
+    So a pass does not change the random state of training. It is made late, as a loader that has
+    one cannot be sent to another process.
+    """
+    data.generator = data.generator or torch.Generator().manual_seed(torch.initial_seed())
+    return data
 
 
 class _Batches:

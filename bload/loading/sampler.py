@@ -23,6 +23,7 @@ from bload.schedule.schedule import EpochAccount, Schedule
 PER_STEP = "blocks per step"
 PASSES = count(1)
 """Numbers of the passes of all samplers."""
+NO_STATE = "this is no state_dict of a BlockSampler or BlockLoader"
 ENDED = (
     "this iterator ended when another of the same loader began, or when set_epoch or "
     "load_state_dict moved it; begin a new one, or make a loader for each"
@@ -256,13 +257,17 @@ class BlockSampler(Sampler[list[Block]]):
         Raises:
             InputError: the state belongs to another plan; the message lists the differences.
         """
-        if not (isinstance(state, dict) and {*Place._fields, "plan"} <= state.keys()):
-            raise InputError("this is no state_dict of a BlockSampler or BlockLoader")
-        place = Place(*(state[key] for key in Place._fields))
-        saved, definition = state["plan"], self.epochs.definition()
+        is_position = isinstance(state, dict) and isinstance(state.get("plan"), dict)
+        numbers: list[Any] = [state.get(key) for key in Place._fields] if is_position else []
+        if not is_position or any(type(n) is not int or n < 0 for n in numbers):
+            raise InputError(NO_STATE)
+        place, saved, definition = Place(*numbers), state["plan"], self.epochs.definition()
+        if not place.first_step and (place.first_block or place.chunk):
+            raise InputError(NO_STATE)
         if changes := differences(saved, definition):
             before, now = saved.get(PER_STEP), definition[PER_STEP]
-            has_other_size = {**saved, PER_STEP: now} == definition
+            is_size = isinstance(before, int) and before > 0
+            has_other_size = is_size and {**saved, PER_STEP: now} == definition
             if not (has_other_size and self.elastic):
                 advice = "restore these settings or start anew"
                 if has_other_size and not self.epochs.obstacle():
@@ -276,4 +281,7 @@ class BlockSampler(Sampler[list[Block]]):
                     "those of an undisturbed run",
                     stacklevel=2,
                 )
+        steps = self.epochs.steps(place) if place.first_step <= place.step else -1
+        if steps is not None and place.step > steps:
+            raise InputError(NO_STATE)
         self._move(place, is_loaded=True)

@@ -20,6 +20,22 @@ from bload.loading.window import Waiting, Window
 from bload.packing.plan import Block, filler_block
 
 
+def are_positions(state: Any, workers: int) -> bool:
+    """Return True for a step, the worker whose turn it is, and a position of each worker."""
+    try:
+        numbers, positions = [state["step"], state["turn"]], state["positions"]
+        for position in positions:
+            blocks = [] if position["last"] is None else position["last"]
+            waiting = [*position["waiting"], *chain(*blocks)]
+            numbers += [position[key] for key in ("read", "passed", "skipped")]
+            numbers += [*chain(*dict(waiting).items()), len(dict(waiting)) - len(waiting)]
+        in_order = [position["worker"] for position in positions] == [*range(workers)]
+        are_counts = all(type(number) is int and 0 <= number < 2**63 for number in numbers)
+        return are_counts and in_order and state["turn"] < workers
+    except (KeyError, TypeError, ValueError):
+        return False
+
+
 class StreamBlocks(IterableDataset[Any]):
     """Blocks of one rank that are packed while the stream is read; `StreamLoader` reads them.
 

@@ -14,10 +14,10 @@ from bload.batch.step import Step, has_group
 from bload.batch.trees import compare_kinds
 from bload.errors import InputError, differences
 from bload.loading.epochs import as_json_types
-from bload.loading.loader import make_data_loader
+from bload.loading.loader import make_data_loader, with_generator
 from bload.loading.ranks import compare_ranks, resolve_rank
 from bload.loading.sampler import ENDED
-from bload.loading.stream import StreamBlocks
+from bload.loading.stream import StreamBlocks, are_positions
 
 
 class StreamLoader:
@@ -100,7 +100,7 @@ class StreamLoader:
         positions = place["positions"]
         self._skips = [position["skipped"] for position in positions]
         self.stream.positions, self.stream.turn = [*positions], place["turn"]
-        batches = iter(self.data)
+        batches = iter(with_generator(self.data))
         batch, position, fault = self._next(batches)
         filler = self._agree_on_filler(fault)
         while frames := self._frames_of_step(batch, fault):
@@ -207,13 +207,14 @@ class StreamLoader:
         Raises:
             InputError: the state belongs to another rank or other options.
         """
-        if not (isinstance(state, dict) and {*self._place, "stream"} <= state.keys()):
-            raise InputError("this is no state_dict of a StreamLoader")
+        is_state = isinstance(state, dict) and isinstance(state.get("stream"), dict)
         definition = {"rank": self.stream.rank, **self._definition()}
-        if changes := differences(state["stream"], definition):
+        if is_state and (changes := differences(state["stream"], definition)):
             raise InputError(
                 f"the saved position is of another loader: {changes}; restore these settings, and "
                 "give each rank its own"
             )
+        if not (is_state and are_positions(state, self._workers)):
+            raise InputError("this is no state_dict of a StreamLoader")
         self._place = self._begin = {key: state[key] for key in self._place}
         self._iterations += 1

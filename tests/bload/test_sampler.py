@@ -1,7 +1,7 @@
 """The sampler alone: sizes, positions and refusals."""
 
 import json
-from itertools import islice
+from itertools import islice, product
 
 import numpy as np
 import pytest
@@ -63,9 +63,15 @@ def test_what_is_no_position_is_refused():
     sampler = BlockSampler(lengths=LENGTHS, packer="bload", batch_slots=26)
     state = sampler.state_dict(1)
     earlier = {key: value for key, value in state.items() if key != "chunk"}
-    for other in ("text", {}, earlier):
+    wrong = [{"plan": "text"}, {"epoch": 0.5}, {"step": 999}, {"first_step": 2}]
+    for broken in ("text", {}, earlier, *(state | change for change in wrong)):
         with pytest.raises(InputError, match="no state_dict"):
-            sampler.load_state_dict(other)
+            sampler.load_state_dict(broken)
+    for elastic, size in product((False, True), (-2, 0)):
+        other = BlockSampler(lengths=LENGTHS, packer="bload", batch_slots=26, elastic=elastic)
+        broken = state | {"plan": state["plan"] | {"blocks per step": size}}
+        with pytest.raises(InputError, match=f"step was {size} and is 2; restore .* anew$"):
+            other.load_state_dict(broken)
 
 
 def test_wrong_settings_are_refused_at_once():

@@ -246,6 +246,7 @@ def test_a_data_set_that_is_read_wrongly_is_refused_with_the_way_out(items, leng
         (lambda n: ([0.5] * n, [0 if n == 3 else 0.5] * n), "shape of item 0", {}),
         (lambda n: torch.zeros(n, 1 + (n > 3)), r"float32 \(2,\), but .* \(1,\).*of item 0", {}),
         (lambda n: ([[1.0], [1.0, 2.0], [0.0]] * n)[:n], "inputs of item 0 are of type list", {}),
+        (lambda n: ([2**24 + 1] if n > 3 else [0.5]) * n, "of the dtype of item 0", {}),
         (lambda n: (torch.zeros(n), [2**64 - 1 if n > 3 else 1] * n), "objects=", {}),
         (lambda n: (torch.zeros(n), n), "objects names 'b', .*'targets'", {"objects": "b"}),
     ],
