@@ -62,7 +62,7 @@ class Training:
     """Objects that the steps of a run share, from `build_training`."""
 
     cfg: TrainConfig
-    """With the number of epochs to train, see `TrainConfig.with_epochs_for_slots`."""
+    """With the number of epochs to train, also where ``slots`` say it."""
     ranks: Ranks
     model: DDS
     parallel: nn.Module
@@ -177,7 +177,11 @@ def open_training(
     model.exchange = cfg.train.exchange == "frames" and ranks.world_size > 1
     one_shape = sampler.plan.has_one_size and not cfg.model.skip_padding
     choose_kernels(cfg.train.amp, cfg.train.deterministic, one_shape)
-    cfg = replace(cfg, train=cfg.train.with_epochs_for_slots(data.loader.account.processed))
+    train = cfg.train
+    if train.slots:  # the epochs nearest to them; the warm-up keeps its share
+        epochs = max(1, round(train.slots / data.loader.account.processed))
+        warmup_epochs = train.warmup_epochs * epochs / train.epochs
+        cfg = replace(cfg, train=replace(train, epochs=epochs, warmup_epochs=warmup_epochs))
     return build_training(cfg, ranks, model, data.source, data.loader)
 
 
