@@ -98,12 +98,11 @@ class Training:
 
     def set_rates(self, epochs_done: float) -> float:
         """Set all learning rates by the epochs done; return that of ``train.lr``."""
-        cfg = self.cfg
-        factor = rate_factor(cfg.schedule, epochs_done, cfg.epochs, cfg.warmup_epochs, cfg.step_at)
+        factor = rate_factor(self.cfg, epochs_done)
         for optimiser in self.optimisers:
             for group in optimiser.param_groups:
                 group["lr"] = group["base_lr"] * factor
-        return factor * cfg.lr
+        return factor * self.cfg.lr
 
     def synchronise(self) -> None:
         """Let ranks with weights of their own agree after a step, and update the average."""
@@ -204,9 +203,7 @@ def build_training(
         average=average,
         criterion=Criterion(**vars(cfg.loss)),
         inputs=inputs,
-        optimisers=build_optimisers(
-            model, train.lr, train.backbone_lr, train.weight_decay, train.muon_lr
-        ),
+        optimisers=build_optimisers(model, train),
         ablation=Ablation(train.starts, train.padding, train.seed),
         loader=loader,
     )

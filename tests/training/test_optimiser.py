@@ -1,6 +1,7 @@
 """Rates as a function of progress; which parameters have which, the golden losses tell."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -20,5 +21,6 @@ from training.optimiser import rate_factor
         ("step", 1, 0.25, 0.25),
     ],
 )
-def test_the_rate_is_a_function_of_the_epoch(name, warmup, epoch, factor):
-    assert rate_factor(name, epoch, 10, warmup, step_at=0.7) == pytest.approx(factor, abs=1e-12)
+def test_the_rate_is_a_function_of_the_epoch(small_job, name, warmup, epoch, factor):
+    keys = {"schedule": name, "epochs": 10, "warmup_epochs": warmup, "step_at": 0.7}
+    assert rate_factor(replace(small_job.train, **keys), epoch) == pytest.approx(factor, abs=1e-12)

@@ -86,8 +86,7 @@ def test_a_run_goes_on_in_its_folder_on_two_one_and_three_ranks(
     assert ends[:2] == [(6, 174, 2 * 45), (3, 174, 45)]
     # rates follow from the blocks that are done
     shares = [*(blocks / 8 for blocks in (2, 4, 5, 6, 7, 8)), 1 + 1 / 3, 1 + 2 / 3, 2]
-    keys = 2, cfg.train.warmup_epochs, cfg.train.step_at
-    rates = [cfg.train.lr * rate_factor(cfg.train.schedule, share, *keys) for share in shares]
+    rates = [cfg.train.lr * rate_factor(cfg.train, share) for share in shares]
     assert [line["lr"] for line in steps] == pytest.approx(rates)
 
 
