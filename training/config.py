@@ -264,7 +264,7 @@ def naming_keys(cfg: TrainJob) -> Iterator[None]:
 class EvalJob(ProcessConfig):
     """Config of an evaluation: its checkpoints, its data, its outputs."""
 
-    checkpoint: str = key("a file, the folder of a run, or a folder of runs", "")
+    checkpoint: str = key("a file, the folder of a run, or a folder of runs")
     split: str | None = choice(SPLITS, "evaluated videos; null: final, or test without it", None)
     starts: str | None = choice(STARTS, "where states are cleared; null: as in training", None)
     root: str | None = key("data root; null: that of the training data", None)
@@ -275,8 +275,3 @@ class EvalJob(ProcessConfig):
     pictures: int = number(0, MAX_COUNT, "videos to draw, spread over the split", 0)
     predictions: str | None = key("Parquet file for the predictions of every frame", None)
     relations: str | None = key("csv file for the recall of every relation", None)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.checkpoint:
-            raise InputError("checkpoint is empty; give checkpoint=runs/NAME, a .pt file or runs")
