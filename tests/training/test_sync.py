@@ -9,23 +9,13 @@ from torch import nn
 
 import train
 from bload import InputError
-from tests.training.jobs import (
-    assert_same_run,
-    assert_same_state,
-    checkpoint,
-    one_rank,
-    only_run,
-    train_until,
-)
+from tests.training.jobs import checkpoint, one_rank, only_run, train_until
 from tests.training.test_gradients import double_training
 from training.build import open_training
 from training.checkpoint import load_model
 from training.data import open_data
 from training.step import Position, train_step
 from training.sync import SYNCS, synchronise
-
-SHORT = ("loader=naive", "train.epochs=1", "train.checkpoint_minutes=0", "train.ema=0.5")
-"""Four steps, with a checkpoint after two."""
 
 
 def mixed(ranks, sync, rounds):
@@ -100,22 +90,10 @@ def test_local_at_every_step_equals_allreduce_for_sgd(config, two_ranks):
     assert max(abs(alone[0][name] - alone[1][name]).max() for name in wanted) > 1e-3
 
 
-@pytest.mark.slow
-@pytest.mark.dist
-def test_ranks_apart_that_are_interrupted_end_as_if_they_were_not(config, tmp_path, two_ranks):
-    # They go on after two steps, between averages.
-    options = (*SHORT, "train.log_every=1", "train.sync=local", "train.sync_every=3")
-    two_ranks.run(train_until, config(*options, runs="whole"))
-    two_ranks.run(train_until, config(*options, runs="halves"), (0, 3))
-    two_ranks.run(train_until, config(*options, runs="halves"))
-    whole, halves = only_run(tmp_path / "whole"), only_run(tmp_path / "halves")
-    assert_same_run(whole, halves)
-    assert_same_state(checkpoint(halves)["rank_states"], checkpoint(whole)["rank_states"])
-
-
 @pytest.mark.dist
 def test_a_checkpoint_holds_all_ranks_and_their_mean(config, tmp_path, two_ranks):
-    options = (*SHORT, "train.sync=none")
+    often = ("train.epochs=1", "train.checkpoint_minutes=0")
+    options = ("loader=naive", *often, "train.ema=0.5", "train.sync=none")
     two_ranks.run(train_until, config(*options), (0, 3))
     folder = only_run(tmp_path / "runs")
     saved = checkpoint(folder)
