@@ -49,14 +49,8 @@ class Seer(nn.Module):
     def forward(self, frames):
         frames_BTCHW, valid_BT = frames.pixels_BTCHW, frames.valid_BT
         outputs = self.network(Frames(frames_BTCHW, frames.start_BT, valid_BT))
-        person, boxes, classes = (
-            field.clone()
-            for field in (
-                outputs.person_boxes_LBTN4,
-                outputs.object_boxes_LBTN4,
-                outputs.class_logits_LBTNK,
-            )
-        )
+        person, boxes = outputs.person_boxes_LBTN4.clone(), outputs.object_boxes_LBTN4.clone()
+        classes = outputs.class_logits_LBTNK.clone()
         for b, t in valid_BT.nonzero().tolist():
             target = self.answers[frames_BTCHW[b, t].numpy().tobytes()]
             told, count = to_tensors([target]), len(target.object_classes_M)

@@ -21,14 +21,10 @@ def resnet(tmp_path):
     return state
 
 
-@pytest.fixture
-def job(config, tmp_path, resnet):
-    return config(*SMALL, f"model.weights={tmp_path}/resnet18.pth")
-
-
 def test_a_run_starts_from_the_file_and_goes_on_and_is_evaluated_without_it(
-    job, tmp_path, resnet, capsys
+    config, tmp_path, resnet, capsys
 ):
+    job = config(*SMALL, f"model.weights={tmp_path}/resnet18.pth")
     train_until(one_rank(), job, (0, 1))
     folder = only_run(tmp_path / "runs")
     said = capsys.readouterr().out
