@@ -12,7 +12,6 @@ from training.optimiser import rate_factor
     ("name", "warmup", "epoch", "factor"),
     [
         ("cosine", 0, 2.5, 0.5 * (1 + math.sqrt(0.5))),
-        ("cosine", 0, 10, 0),
         ("cosine", 2, 1, 0.5 * 0.5 * (1 + math.cos(math.pi / 10))),
         ("step", 0, 6.99, 1),
         ("step", 0, 7, 0.1),
