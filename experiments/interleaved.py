@@ -18,7 +18,7 @@ from training.build import open_training
 from training.compose import compose_job
 from training.config import CONFIGS, TIMEOUT, TrainJob
 from training.data import open_data
-from training.ranks import Ranks, join_ranks, leave_ranks, peak_memory_mib, reset_peak_memory
+from training.ranks import Ranks, join_ranks, peak_memory_mib, reset_peak_memory
 from training.step import Position, train_step
 
 ALONE = Ranks(0, 1, torch.device("cpu"))
@@ -63,7 +63,6 @@ def on_ranks(measure: Callable[..., list[dict]]) -> Callable[..., list[dict]]:
         torch.set_num_threads(1)
         ranks = join_ranks("cpu", TIMEOUT)
         rows = measure(ranks, **options)
-        leave_ranks()
         return rows if ranks.is_first else []
 
     return measure_on_ranks

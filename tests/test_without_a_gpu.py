@@ -104,7 +104,7 @@ def test_a_step_has_one_precision_and_waits_for_the_matcher_alone(gpu, override,
     if override == "model=dds" or not amp:  # torch computes group norms in float32
         assert precisions == {torch.bfloat16 if amp else torch.float32}
     assert gpu.waits == 1  # costs
-    optimisers = build_optimisers(model, 1e-3, 1e-4, 0.1, cfg.train.muon_lr)
+    optimisers = build_optimisers(model, cfg.train)
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
     nn.utils.clip_grad_norm_(model.parameters(), 1.0)

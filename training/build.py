@@ -62,7 +62,7 @@ class Training:
     """Objects that the steps of a run share, from `build_training`."""
 
     cfg: TrainConfig
-    """With the number of epochs to train, see `TrainConfig.with_epochs_for_slots`."""
+    """With the number of epochs to train, also where ``slots`` say it."""
     ranks: Ranks
     model: DDS
     parallel: nn.Module
@@ -98,12 +98,11 @@ class Training:
 
     def set_rates(self, epochs_done: float) -> float:
         """Set all learning rates by the epochs done; return that of ``train.lr``."""
-        cfg = self.cfg
-        factor = rate_factor(cfg.schedule, epochs_done, cfg.epochs, cfg.warmup_epochs, cfg.step_at)
+        factor = rate_factor(self.cfg, epochs_done)
         for optimiser in self.optimisers:
             for group in optimiser.param_groups:
                 group["lr"] = group["base_lr"] * factor
-        return factor * cfg.lr
+        return factor * self.cfg.lr
 
     def synchronise(self) -> None:
         """Let ranks with weights of their own agree after a step, and update the average."""
@@ -177,7 +176,11 @@ def open_training(
     model.exchange = cfg.train.exchange == "frames" and ranks.world_size > 1
     one_shape = sampler.plan.has_one_size and not cfg.model.skip_padding
     choose_kernels(cfg.train.amp, cfg.train.deterministic, one_shape)
-    cfg = replace(cfg, train=cfg.train.with_epochs_for_slots(data.loader.account.processed))
+    train = cfg.train
+    if train.slots:  # the epochs nearest to them; the warm-up keeps its share
+        epochs = max(1, round(train.slots / data.loader.account.processed))
+        warmup_epochs = train.warmup_epochs * epochs / train.epochs
+        cfg = replace(cfg, train=replace(train, epochs=epochs, warmup_epochs=warmup_epochs))
     return build_training(cfg, ranks, model, data.source, data.loader)
 
 
@@ -200,9 +203,7 @@ def build_training(
         average=average,
         criterion=Criterion(**vars(cfg.loss)),
         inputs=inputs,
-        optimisers=build_optimisers(
-            model, train.lr, train.backbone_lr, train.weight_decay, train.muon_lr
-        ),
+        optimisers=build_optimisers(model, train),
         ablation=Ablation(train.starts, train.padding, train.seed),
         loader=loader,
     )

@@ -12,9 +12,8 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, fields, make_dataclass, replace
+from dataclasses import asdict, dataclass, field, fields, make_dataclass
 from functools import cache
-from multiprocessing import get_start_method
 from pathlib import Path
 from typing import Any, ClassVar, get_args, get_type_hints
 
@@ -108,8 +107,6 @@ class ProcessConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.workers and get_start_method(allow_none=True) == "loky":
-            raise InputError(f"joblib's processes have no data workers; set {self.prefix}workers=0")
         if self.workers < 0:
             on_linux = hasattr(os, "sched_getaffinity")  # as set by Slurm or a container
             cores = len(os.sched_getaffinity(0)) if on_linux else os.cpu_count() or 1
@@ -179,19 +176,6 @@ class TrainConfig(ProcessConfig):
     log_every: int = number(
         1, MAX_COUNT, "steps between lines in metrics.jsonl", 20, defining=False
     )
-
-    def with_epochs_for_slots(self, slots_per_epoch: int) -> "TrainConfig":
-        """Return this config with the whole number of epochs, at least 1, nearest to ``slots``.
-
-        The warm-up keeps its share of training. Without ``slots`` nothing changes.
-
-        Args:
-            slots_per_epoch: over all ranks, padding and fillers included.
-        """
-        if self.slots is None:
-            return self
-        epochs = max(1, round(self.slots / slots_per_epoch))
-        return replace(self, epochs=epochs, warmup_epochs=self.warmup_epochs * epochs / self.epochs)
 
 
 @dataclass
@@ -280,7 +264,7 @@ def naming_keys(cfg: TrainJob) -> Iterator[None]:
 class EvalJob(ProcessConfig):
     """Config of an evaluation: its checkpoints, its data, its outputs."""
 
-    checkpoint: str = key("a file, the folder of a run, or a folder of runs", "")
+    checkpoint: str = key("a file, the folder of a run, or a folder of runs")
     split: str | None = choice(SPLITS, "evaluated videos; null: final, or test without it", None)
     starts: str | None = choice(STARTS, "where states are cleared; null: as in training", None)
     root: str | None = key("data root; null: that of the training data", None)
@@ -291,8 +275,3 @@ class EvalJob(ProcessConfig):
     pictures: int = number(0, MAX_COUNT, "videos to draw, spread over the split", 0)
     predictions: str | None = key("Parquet file for the predictions of every frame", None)
     relations: str | None = key("csv file for the recall of every relation", None)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.checkpoint:
-            raise InputError("checkpoint is empty; give checkpoint=runs/NAME, a .pt file or runs")

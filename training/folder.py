@@ -121,17 +121,14 @@ class RunFolder:
             self.path.mkdir(parents=True, exist_ok=True)  # on the other machines
             yield
 
-    def saved_config(self) -> Row:
-        """Return the config of the run in this folder; empty if there is none."""
-        return read_json(self.config) if self.config.exists() else {}
-
     def check_same_config(self, cfg: TrainJob) -> None:
         """Raise `InputError` if something else was trained here, as a given run.name allows.
 
         A key that the saved config does not have, as it is newer, had its default. The data's root
         and the slots of a rank may differ: lengths and blocks of a step are checked with the plan.
         """
-        saved, changed = self.saved_config(), []
+        saved = read_json(self.config) if self.config.exists() else {}
+        changed = []
         for group in fields(cfg):
             values = asdict(getattr(cfg, group.name))
             for key in fields(getattr(cfg, group.name)):

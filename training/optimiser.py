@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from training.config import TrainConfig
+
 LAYERS = ("encoder.", "object_branch.", "relation_branch.")
 """Parts of the network whose matrices lie between hidden layers."""
 
@@ -69,14 +71,8 @@ def orthogonalise(
     return (x.mT if is_tall else x).to(matrices_MRC.dtype)
 
 
-def build_optimisers(
-    model: nn.Module,
-    lr: float,
-    backbone_lr: float,
-    weight_decay: float,
-    muon_lr: float | None = None,
-) -> list[torch.optim.Optimizer]:
-    """Build AdamW for everything, or with a `muon_lr` Muon for the matrices of transformer layers.
+def build_optimisers(model: nn.Module, cfg: TrainConfig) -> list[torch.optim.Optimizer]:
+    """Build AdamW for everything, or with `muon_lr` Muon for the matrices of transformer layers.
 
     The backbone has its own rate; norms, biases and embeddings are not decayed. Muon's updates are
     scaled to the size of AdamW's, so that its rate is of the same order (arXiv 2502.16982). Groups
@@ -87,33 +83,28 @@ def build_optimisers(
         if not parameter.requires_grad:
             continue
         matrix = parameter.dim() > 1 and "embed" not in name
-        uses_muon = muon_lr is not None and matrix and name.startswith(LAYERS)
+        uses_muon = cfg.muon_lr is not None and matrix and name.startswith(LAYERS)
         key = uses_muon, name.startswith("backbone."), matrix
         groups.setdefault(key, []).append(parameter)
     muon_groups: list[dict[str, Any]] = []
     adamw_groups: list[dict[str, Any]] = []
     for (uses_muon, in_backbone, matrix), parameters in groups.items():
-        rate = muon_lr if uses_muon else backbone_lr if in_backbone else lr
+        rate = cfg.muon_lr if uses_muon else cfg.backbone_lr if in_backbone else cfg.lr
         group = {"params": parameters, "lr": rate, "base_lr": rate}
-        group["weight_decay"] = weight_decay if matrix else 0.0
+        group["weight_decay"] = cfg.weight_decay if matrix else 0.0
         (muon_groups if uses_muon else adamw_groups).append(group)
     adamw = torch.optim.AdamW(adamw_groups, fused=True)
     return [Muon(muon_groups), adamw] if muon_groups else [adamw]
 
 
-def rate_factor(
-    schedule: str, epochs_done: float, epochs: int, warmup_epochs: float, step_at: float
-) -> float:
+def rate_factor(cfg: TrainConfig, epochs_done: float) -> float:
     """Return the factor of the base rates, as a function of the epochs done, with their fraction.
 
-    It is stateless, so resuming needs nothing, and epochs may differ in steps.
-
-    Args:
-        schedule: ``cosine`` to zero, or ``step``: a tenth after the share `step_at` of training.
-        warmup_epochs: length of the linear rise at the beginning.
+    It is stateless, so resuming needs nothing, and epochs may differ in steps. After the linear
+    rise it falls to zero (``cosine``), or to a tenth after the share `step_at` (``step``).
     """
-    warmup = min(1.0, epochs_done / warmup_epochs) if warmup_epochs > 0 else 1.0
-    progress = epochs_done / epochs
-    if schedule == "cosine":
+    warmup = min(1.0, epochs_done / cfg.warmup_epochs) if cfg.warmup_epochs > 0 else 1.0
+    progress = epochs_done / cfg.epochs
+    if cfg.schedule == "cosine":
         return warmup * 0.5 * (1 + math.cos(math.pi * progress))
-    return warmup * (1.0 if progress < step_at else 0.1)
+    return warmup * (1.0 if progress < cfg.step_at else 0.1)

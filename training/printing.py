@@ -1,4 +1,4 @@
-"""Output of a run on the screen: its beginning, one line per epoch, the summary at the end."""
+"""Output of a run on the screen: its beginning, and the summary at the end."""
 
 import math
 import shlex
@@ -38,15 +38,6 @@ def opening_text(
         command = f"torchrun --nproc_per_node={gpus} {shlex.join(sys.argv)}"
         idle = f"this trains on one of {gpus} GPUs; on all of them: {command}"
     return "\n".join([*filter(None, (first, idle)), *remarks])
-
-
-def epoch_line(epoch: int, epochs: int, figures: Figures) -> str:
-    """Format one line for a training epoch."""
-    return (
-        f"epoch {epoch:>3}/{epochs}  loss {figures['loss']:.3f}  {figures['seconds']:.1f} s  "
-        f"{figures['frames_per_second']:,.0f} frames/s  padding {figures['padding']:,}  "
-        f"filler {figures['filler']:,}  deleted {figures['deleted']:,}"
-    )
 
 
 def summary_text(summary: Figures) -> str:

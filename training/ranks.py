@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from bload.errors import InputError
 from training.config import CGROUP
-from training.stopping import AgreedError, StopRequest, end_with_launcher
+from training.stopping import AgreedError, StopRequest, end_with_parent
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,8 @@ def join_ranks(device: str, timeout: float, deterministic: bool = False) -> Rank
     Raises:
         InputError: there is no such device.
     """
-    end_with_launcher()
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        end_with_parent()  # a rank with its torchrun
     set_deterministic(deterministic)
     world_size = int(os.environ.get("WORLD_SIZE", 1))
     if world_size > 1 and not dist.is_initialized():
@@ -111,16 +112,10 @@ def join_ranks(device: str, timeout: float, deterministic: bool = False) -> Rank
         on_gpus = device != "cpu" and torch.cuda.is_available()
         backend = "cpu:gloo,cuda:nccl" if on_gpus else "gloo"
         dist.init_process_group(backend, timeout=timedelta(seconds=timeout))
-        atexit.register(leave_ranks)
+        atexit.register(dist.destroy_process_group)
     ranks = Ranks(int(os.environ.get("RANK", 0)), world_size, torch.device("cpu"))
     with ranks.agree_on_errors():
         return replace(ranks, device=_device(device, int(os.environ.get("LOCAL_RANK", 0))))
-
-
-def leave_ranks() -> None:
-    """Leave the process group, if there is one."""
-    if dist.is_initialized():
-        dist.destroy_process_group()
 
 
 def _device(name: str, local_rank: int) -> torch.device:

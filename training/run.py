@@ -23,7 +23,7 @@ from training.data import Data, open_data
 from training.evaluation import evaluate
 from training.figures import Meter, epoch_figures, run_summary, sum_losses
 from training.folder import RunFolder, read_json, run_name
-from training.printing import epoch_line, opening_text, summary_text
+from training.printing import opening_text, summary_text
 from training.ranks import Ranks, reset_peak_memory
 from training.report.frames import Album
 from training.step import Position, RowStates, open_row_states, pack_row_states, train_step
@@ -169,7 +169,12 @@ class Run:
         """Write the epoch's figures down, save, and raise `Stopped` if a rank was asked to stop."""
         figures = epoch_figures(self.loader, self.meter, self.ranks, self.cfg.model.skip_padding)
         self.tracker.log("epoch", self.epoch + 1, self.loader.account.steps, figures)
-        self.ranks.print(epoch_line(self.epoch + 1, self.epochs, figures))
+        self.ranks.print(
+            f"epoch {self.epoch + 1:>3}/{self.epochs}  loss {figures['loss']:.3f}  "
+            f"{figures['seconds']:.1f} s  {figures['frames_per_second']:,.0f} frames/s  "
+            f"padding {figures['padding']:,}  filler {figures['filler']:,}  "
+            f"deleted {figures['deleted']:,}"
+        )
         self.progress.epochs.append(figures)
         self.loader.set_epoch(self.epoch + 1)  # where a checkpoint resumes
         self.meter, self.row_states = Meter(), []

@@ -90,12 +90,6 @@ def say(words: str) -> None:
         os.write(2, f"\n{words}\n".encode())
 
 
-def end_with_launcher() -> None:
-    """Make Linux end this process, if it is a rank, as soon as its torchrun ends."""
-    if "TORCHELASTIC_RUN_ID" in os.environ:
-        _end_with_parent()
-
-
 def detach_worker(worker: int) -> None:
     """Shield a data worker from signals to its rank's process group; it ends with its rank.
 
@@ -103,9 +97,10 @@ def detach_worker(worker: int) -> None:
     saving.
     """
     os.setsid()
-    _end_with_parent()
+    end_with_parent()
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
+    """Make Linux end this process as soon as its parent ends."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -89,9 +89,10 @@ def assert_same_state(one: Any, other: Any) -> None:
 
 
 def assert_same_run(one: Path, other: Path) -> None:
-    """Bit-equal weights and optimisers, the same figures."""
-    for part in ("model", "optimisers"):
-        assert_same_state(checkpoint(one)[part], checkpoint(other)[part])
+    """Bit-equal weights, optimisers and averages, of all ranks; the same figures."""
+    mine, its = checkpoint(one), checkpoint(other)
+    for part in ("model", "optimisers", "average", "rank_states"):
+        assert_same_state(mine.get(part), its.get(part))
     assert metrics(one) == metrics(other)
 
 

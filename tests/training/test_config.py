@@ -37,7 +37,6 @@ def test_the_file_of_a_loader_has_the_options_of_its_packer_at_their_defaults():
         assert (options.pop("defaults"), options.pop("name")) == ([f"{name}_schema"], name)
         expected = find_packer(name).options
         assert options == {key: value for key, value in expected.items() if key != "batch_slots"}
-        assert compose_job("train", [f"loader={name}"]).loader.name == name
 
 
 def test_a_value_or_key_that_no_config_takes_is_refused_in_a_sentence():

@@ -12,7 +12,7 @@ import train
 from tests.training.jobs import assert_same_run, only_run
 from training.ranks import join_ranks
 
-OPTIONS = ("train.deterministic=true", "train.log_every=1", "model.dropout=0.3")
+OPTIONS = ("train.deterministic=true", "train.epochs=1", "train.log_every=1", "model.dropout=0.3")
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """The figures of an evaluation depend on the model and the data, not on ranks or packing."""
 
-import copy
 from dataclasses import replace
 
 import numpy as np
@@ -50,14 +49,8 @@ class Seer(nn.Module):
     def forward(self, frames):
         frames_BTCHW, valid_BT = frames.pixels_BTCHW, frames.valid_BT
         outputs = self.network(Frames(frames_BTCHW, frames.start_BT, valid_BT))
-        person, boxes, classes = (
-            field.clone()
-            for field in (
-                outputs.person_boxes_LBTN4,
-                outputs.object_boxes_LBTN4,
-                outputs.class_logits_LBTNK,
-            )
-        )
+        person, boxes = outputs.person_boxes_LBTN4.clone(), outputs.object_boxes_LBTN4.clone()
+        classes = outputs.class_logits_LBTNK.clone()
         for b, t in valid_BT.nonzero().tolist():
             target = self.answers[frames_BTCHW[b, t].numpy().tobytes()]
             told, count = to_tensors([target]), len(target.object_classes_M)
@@ -79,34 +72,17 @@ def seer_and_source(config):
     return Seer(config.model, source).eval(), source
 
 
-def recall(seer, source, ranks=None, batch_slots=64, **options):
+def recall(seer, source, ranks, **options):
     """The figures of an evaluation but for those that differ each time."""
-    result = evaluate(seer, source, ranks or one_rank(), batch_slots=batch_slots, **options)
+    result = evaluate(seer, source, ranks, batch_slots=64, **options)
     return {name: value for name, value in result.items() if name not in NOT_EQUAL}
 
 
-def first_video(source):
-    """The same source with one video, so that one rank of two has nothing to read."""
-    one = copy.copy(source)
-    one.lengths = source.lengths[:1]
-    return one
-
-
-def figures(ranks, config, batch_slots=64, only_first=False):
-    seer, source = seer_and_source(config)
-    source = first_video(source) if only_first else source
-    return recall(seer, source, ranks, batch_slots=batch_slots)
-
-
-@pytest.fixture(scope="module")
-def packed(small_job):
-    return figures(one_rank(), small_job)
-
-
 @torch.no_grad()
-def test_packed_videos_have_the_recall_of_videos_alone(config, packed):
+def test_packed_videos_have_the_recall_of_videos_alone(small_job):
+    seer, source = seer_and_source(small_job)
+    packed = recall(seer, source, one_rank())
     assert packed["frames"] == 123
-    seer, source = seer_and_source(config())
     meter = RecallMeter("inclusive")
     for video in np.argsort(source.lengths):
         frames_TCHW, targets = source.read(int(video), 0, int(source.lengths[video]))
@@ -118,8 +94,14 @@ def test_packed_videos_have_the_recall_of_videos_alone(config, packed):
     assert meter.summary(KS) == packed
 
 
+def of_the_first_video(ranks, config):
+    seer, source = seer_and_source(config)
+    source.lengths = source.lengths[:1]
+    return recall(seer, source, ranks)
+
+
 @pytest.mark.dist
-@pytest.mark.parametrize("only_first", [False, True], ids=["all-videos", "a-rank-without-frames"])
-def test_two_ranks_give_the_figures_of_one_on_each_rank(config, two_ranks, only_first):
-    one = figures(one_rank(), config(), 64, only_first)
-    assert two_ranks.run(figures, config(), 64, only_first) == [one, one]
+def test_a_rank_without_frames_gives_the_figures_of_one(small_job, two_ranks):
+    """Of all videos, see `test_evaluate_predictions`."""
+    one = of_the_first_video(one_rank(), small_job)
+    assert two_ranks.run(of_the_first_video, small_job) == [one, one]

@@ -111,12 +111,11 @@ def alone(small_job):
     ("options", "frames"),
     [
         (("loader=naive",), 45 * 8),
-        (("loader=bload",), 45 * 6),
         (("loader=bload", f"loader.t_max={ALL_FRAMES}"), ALL_FRAMES * 2),
         (("loader=bload", "model.recompute=backbone"), 45 * 6),
         (("loader=naive", "model.skip_padding=true", "train.exchange=frames"), 45 * 8),
     ],
-    ids=["naive", "bload", "rank-1-has-only-a-filler", "recomputing", "exchanging-frames"],
+    ids=["naive", "rank-1-has-only-a-filler", "recomputing", "exchanging-frames"],
 )
 def test_one_rank_two_ranks_and_videos_alone_give_the_same_gradient(
     config, two_ranks, alone, options, frames
@@ -133,14 +132,12 @@ def test_one_rank_two_ranks_and_videos_alone_give_the_same_gradient(
     ("options", "micro_batches", "clip"),
     [
         (("loader=bload",), 3, 1e9),
-        (("loader=bload", "loader.balance=pairs", "loader.cost=[0,1,0.1]"), 3, 0.5),
         (("loader=bload", "loader.balance=counts", "loader.cost=[0,1,0.1]"), 3, 0.5),
         (("loader=naive", "loader.block_sizes=[22,45]", "model.skip_padding=true"), 9, 1e9),
-        (("loader=bucket",), 9, 0.5),
         (("loader=ragged",), 9, 1e9),
         (("loader=bucket", "train.exchange=frames"), 9, 0.5),
     ],
-    ids=["none", "pairs", "counts", "shapes", "bucket", "ragged", "exchange"],
+    ids=["none", "counts", "shapes", "ragged", "exchange"],
 )
 def test_batches_add_up_to_the_gradient_of_videos_alone(
     config, two_ranks, alone, options, micro_batches, clip

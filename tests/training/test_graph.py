@@ -84,9 +84,6 @@ def test_a_recording_that_fails_or_is_wrong_is_left_out(
     record, words, config, order, capsys, monkeypatch
 ):
     monkeypatch.setattr(torch.cuda, "make_graphed_callables", record)
-    with_it = [
-        step.losses["loss"] for step in take_steps(config(AUTO, "train.epochs=1"), one_rank())
-    ]
+    with_it = next(take_steps(config(AUTO), one_rank()))
     assert words in capsys.readouterr().out.split("not recorded")[1]
-    off = take_steps(config("train.epochs=1"), one_rank())
-    assert with_it == [step.losses["loss"] for step in off]
+    assert with_it == next(take_steps(config(), one_rank()))

@@ -1,6 +1,7 @@
 """An interrupted run goes on as if nothing had happened; a finished one is left alone."""
 
 import json
+import shutil
 from copy import deepcopy
 from functools import cache
 from itertools import count
@@ -54,6 +55,24 @@ def whole_run(data_root, tmp_path_factory):
     return of
 
 
+@pytest.fixture
+def stopped(config, tmp_path, half_run):
+    """A run that was stopped before step 3 of its second epoch, to go on with."""
+    shutil.copytree(half_run(), tmp_path / "runs")
+    return only_run(tmp_path / "runs")
+
+
+@pytest.fixture(scope="module")
+def half_run(data_root, tmp_path_factory):
+    @cache
+    def run():
+        runs = tmp_path_factory.mktemp("half")
+        train_until(one_rank(), compose_job("train", overrides(data_root, runs, *OFTEN)), (1, 3))
+        return runs
+
+    return run
+
+
 def train_in_two_goes(config, at):
     train_until(one_rank(), config, at)
     train.train(config, one_rank())
@@ -62,17 +81,13 @@ def train_in_two_goes(config, at):
 @pytest.mark.parametrize(
     "options",
     [
-        ("train.workers=1",),
         (
-            "model.dropout=0.3",
-            "train.micro_batches=2",
-            "loader=naive",
-            "loader.balance=pairs",
-            "loader.cost=[0,1]",
+            *("train.workers=1", "model.dropout=0.3", "train.micro_batches=2", "loader=naive"),
+            *("loader.balance=pairs", "loader.cost=[0,1]"),
         ),
-        ("loader.long=carry", "loader.t_max=10", "train.batch_slots=30"),
+        ("loader.long=carry", "loader.t_max=10", "train.batch_slots=30", "train.ema=0.9"),
     ],
-    ids=["a-worker", "dropout-batches-and-pairs", "carry"],
+    ids=["a-worker-dropout-batches-and-pairs", "carry-and-average"],
 )
 def test_an_interrupted_run_ends_with_the_same_weights(config, tmp_path, whole_run, options):
     # Step 3 of the second epoch: step 2 was trained after the last checkpoint, and is lost.
@@ -83,22 +98,18 @@ def test_an_interrupted_run_ends_with_the_same_weights(config, tmp_path, whole_r
     assert [line["epoch"] for line in metrics(whole) if line["kind"] == "eval"] == [1, 2]
 
 
-@pytest.mark.parametrize("at", [(0, 1), (1, 0)], ids=["before-a-checkpoint", "between-epochs"])
-def test_a_run_may_be_interrupted_anywhere(config, tmp_path, whole_run, at):
-    train_in_two_goes(config(*OFTEN), at)
-    assert_same_run(whole_run(*OFTEN), only_run(tmp_path / "runs"))
-
-
-@pytest.mark.parametrize("name", ["evaluate", "run_summary"])
-def test_a_run_may_be_interrupted_while_it_reports(config, tmp_path, whole_run, name):
-    job = config(*OFTEN, "train.epochs=1")
-    with (
-        mock.patch.object(runs, name, side_effect=KeyboardInterrupt),
-        pytest.raises(KeyboardInterrupt),
-    ):
-        train.train(job, one_rank())
+def test_a_run_may_be_interrupted_anywhere(config, tmp_path, whole_run):
+    job = config(*OFTEN)
+    for at in ((0, 1), (1, 0)):  # before a checkpoint, between epochs
+        train_until(one_rank(), job, at)
+    for name in ("evaluate", "run_summary"):  # while it reports
+        with (
+            mock.patch.object(runs, name, side_effect=KeyboardInterrupt),
+            pytest.raises(KeyboardInterrupt),
+        ):
+            train.train(job, one_rank())
     train.train(job, one_rank())
-    assert_same_run(whole_run(*OFTEN, "train.epochs=1"), only_run(tmp_path / "runs"))
+    assert_same_run(whole_run(*OFTEN), only_run(tmp_path / "runs"))
 
 
 def test_resume_never_trains_anew(config, tmp_path):
@@ -114,20 +125,17 @@ def test_resume_never_trains_anew(config, tmp_path):
     assert metrics(folder) == lines
 
 
-def test_an_average_of_the_weights_is_kept_evaluated_and_resumed(config, tmp_path, whole_run):
-    options = (*OFTEN, "train.ema=0.9")
+def test_an_average_of_the_weights_is_kept_and_evaluated(config, tmp_path):
     with mock.patch.object(runs, "evaluate", wraps=runs.evaluate) as evaluated:
-        train_in_two_goes(config(*options), at=(1, 3))
-    whole, halves = whole_run(*options), only_run(tmp_path / "runs")
-    assert_same_run(whole, halves)
-    averages = [checkpoint(folder)["average"] for folder in (whole, halves)]
-    assert all(torch.equal(averages[0][name], averages[1][name]) for name in averages[0])
-    last = checkpoint(whole)["model"]
-    assert any(not torch.equal(averages[0][f"module.{name}"], last[name]) for name in last)
-    model, _ = load_model(whole / "last.pt", torch.device("cpu"))
+        train.train(config("train.ema=0.9", "train.epochs=1"), one_rank())
+    folder = only_run(tmp_path / "runs")
+    saved = checkpoint(folder)
+    last, average = saved["model"], saved["average"]
+    assert any(not torch.equal(average[f"module.{name}"], last[name]) for name in last)
+    model, _ = load_model(folder / "last.pt", torch.device("cpu"))
     for measured in (model, evaluated.call_args.args[0]):
         values = measured.state_dict().items()
-        assert all(torch.equal(value, averages[0][f"module.{name}"]) for name, value in values)
+        assert all(torch.equal(value, average[f"module.{name}"]) for name, value in values)
 
 
 def test_evaluations_come_every_k_epochs_and_at_the_end(config):
@@ -136,12 +144,12 @@ def test_evaluations_come_every_k_epochs_and_at_the_end(config):
         mock.patch.object(runs, "evaluate", return_value=figures) as evaluated,
         mock.patch.object(runs.Run, "finish"),
     ):
-        job = ("loader=mix", "train.batch_slots=200", "train.epochs=5", "train.eval_every=2")
+        job = ("loader=mix", "train.batch_slots=200", "train.epochs=3", "train.eval_every=2")
         train.train(config(*job), one_rank())
-        assert evaluated.call_count == 3
+        assert evaluated.call_count == 2
     folder = only_run(Path(config().run.root))
     lines = [line for line in metrics(folder) if line["kind"] == "eval"]
-    assert [(line["epoch"], line["after"]) for line in lines] == [(2, 2), (4, 4), (5, 5)]
+    assert [(line["epoch"], line["after"]) for line in lines] == [(2, 2), (3, 3)]
 
 
 def test_figures_are_of_the_last_weights_on_final_videos_and_best_is_chosen_on_validation(
@@ -170,9 +178,8 @@ def test_figures_are_of_the_last_weights_on_final_videos_and_best_is_chosen_on_v
 INSIDE = ("train.evals_per_epoch=3", "train.checkpoint_minutes=2", "train.log_every=1")
 
 
-def test_evaluations_inside_epochs_change_nothing_of_the_training(config, tmp_path, whole_run):
-    train.train(config(*INSIDE), one_rank())
-    plain, inside = whole_run(*OFTEN), only_run(tmp_path / "runs")
+def test_evaluations_inside_epochs_change_nothing_of_the_training(whole_run):
+    plain, inside = whole_run(*OFTEN), whole_run(*INSIDE)
     assert_same_state(checkpoint(plain)["model"], checkpoint(inside)["model"])
     lines = metrics(inside)
     for kind in ("step", "epoch"):
@@ -219,38 +226,36 @@ def test_loaders_may_train_on_as_many_slots_and_an_interrupted_run_ends_alike(co
 
 @pytest.mark.parametrize("how", ["damaged", "removed"])
 def test_without_its_last_checkpoint_a_run_goes_on_from_the_one_before(
-    config, tmp_path, whole_run, capsys, how
+    config, stopped, whole_run, capsys, how
 ):
-    train_until(one_rank(), config(*OFTEN), (1, 3))
-    folder = only_run(tmp_path / "runs")
-    contents = bytearray((folder / "last.pt").read_bytes())
-    (folder / "last.pt").unlink()
+    last, previous = stopped / "last.pt", stopped / "previous.pt"
+    contents = bytearray(last.read_bytes())
+    last.unlink()
     if how == "damaged":
         contents[len(contents) // 2] ^= 1
-        (folder / "last.pt").write_bytes(contents)
-    whole = (folder / "previous.pt").read_bytes()
+        last.write_bytes(contents)
+    whole = previous.read_bytes()
     open_and_leave(config(*OFTEN))
     said = capsys.readouterr().out
-    assert (folder / "last.pt").read_bytes() == whole  # the next one is saved beside it
-    train.train(config(*OFTEN), one_rank())
+    assert last.read_bytes() == whole  # the next one is saved beside it
     assert ("last.pt" in said.partition("going on from")[0]) == (how == "damaged")
-    assert f"going on from {folder / 'previous.pt'}" in said
-    assert_same_run(whole_run(*OFTEN), folder)
+    assert f"going on from {previous}" in said
+    if how == "damaged":
+        train.train(config(*OFTEN), one_rank())
+        assert_same_run(whole_run(*OFTEN), stopped)
 
 
-def test_without_any_checkpoint_nothing_is_deleted(config, tmp_path):
-    train_until(one_rank(), config(*OFTEN), (1, 3))
-    folder = only_run(tmp_path / "runs")
-    saved = checkpoint(folder)
+def test_without_any_checkpoint_nothing_is_deleted(config, stopped, tmp_path):
+    saved = checkpoint(stopped)
     assert (saved["loader"]["epoch"], saved["loader"]["step"]) == (1, 2)
-    assert metrics(folder)[-1]["step"] == 3  # in the middle of an epoch
-    assert not (folder / "summary.json").exists()
+    assert metrics(stopped)[-1]["step"] == 3  # in the middle of an epoch
+    assert not (stopped / "summary.json").exists()
     for name in ("last.pt", "previous.pt"):
-        (folder / name).unlink()
-    before = contents(folder)
+        (stopped / name).unlink()
+    before = contents(stopped)
     with pytest.raises(InputError, match=r"best.pt and metrics"):
         train.train(config(*OFTEN), one_rank())
-    assert contents(folder) == before
+    assert contents(stopped) == before
     begun = RunFolder(tmp_path / "begun")
     begun.path.mkdir()
     begun.metrics.touch()  # killed before the first checkpoint

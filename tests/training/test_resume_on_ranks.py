@@ -13,24 +13,30 @@ from training.optimiser import rate_factor
 OFTEN = ("train.eval_every=1", "train.checkpoint_minutes=0", "train.log_every=1")
 
 
-@pytest.mark.dist
-def test_two_ranks_that_are_interrupted_end_with_the_same_weights(config, tmp_path, two_ranks):
-    # Naive has a block a video, so 4 steps of 2 x 1 blocks; step 2 is trained again.
-    options = (*OFTEN, "loader=naive", "model.dropout=0.3")
-    two_ranks.run(train_until, config(*options, runs="whole"))
-    two_ranks.run(train_until, config(*options, runs="halves"), (1, 3))
-    two_ranks.run(train_until, config(*options, runs="halves"))
-    assert_same_run(only_run(tmp_path / "whole"), only_run(tmp_path / "halves"))
+SHORT = ("loader=naive", "train.epochs=1", "train.checkpoint_minutes=0", "train.log_every=1")
+"""A block a video: 4 steps of 2 ranks, 3 of 3."""
+APART = ("train.sync=local", "train.sync_every=3", "train.ema=0.5")
 
 
-@pytest.mark.slow
 @pytest.mark.dist
-def test_three_ranks_that_are_interrupted_end_with_the_same_weights(config, tmp_path, three_ranks):
-    # In a sum of three the order counts: the first step after the stop has to sum as the others.
-    options = (*OFTEN, "loader=naive", "train.ema=0.9")
-    three_ranks.run(train_until, config(*options, runs="whole"))
-    three_ranks.run(train_until, config(*options, runs="halves"), (1, 1))
-    three_ranks.run(train_until, config(*options, runs="halves"))
+@pytest.mark.parametrize(
+    ("ranks", "options", "at"),
+    [
+        ("two_ranks", ("model.dropout=0.3",), (0, 3)),
+        # In a sum of three the order counts: the first step after a stop has to sum as the others.
+        pytest.param("three_ranks", ("train.ema=0.9",), (0, 1), marks=pytest.mark.slow),
+        # Between averages.
+        pytest.param("two_ranks", APART, (0, 3), marks=pytest.mark.slow),
+    ],
+    ids=["two", "three", "apart"],
+)
+def test_ranks_that_are_interrupted_end_with_the_same_weights(
+    config, tmp_path, request, ranks, options, at
+):
+    several = request.getfixturevalue(ranks)
+    several.run(train_until, config(*SHORT, *options, runs="whole"))
+    several.run(train_until, config(*SHORT, *options, runs="halves"), at)
+    several.run(train_until, config(*SHORT, *options, runs="halves"))
     assert_same_run(only_run(tmp_path / "whole"), only_run(tmp_path / "halves"))
 
 
@@ -86,8 +92,7 @@ def test_a_run_goes_on_in_its_folder_on_two_one_and_three_ranks(
     assert ends[:2] == [(6, 174, 2 * 45), (3, 174, 45)]
     # rates follow from the blocks that are done
     shares = [*(blocks / 8 for blocks in (2, 4, 5, 6, 7, 8)), 1 + 1 / 3, 1 + 2 / 3, 2]
-    keys = 2, cfg.train.warmup_epochs, cfg.train.step_at
-    rates = [cfg.train.lr * rate_factor(cfg.train.schedule, share, *keys) for share in shares]
+    rates = [cfg.train.lr * rate_factor(cfg.train, share) for share in shares]
     assert [line["lr"] for line in steps] == pytest.approx(rates)
 
 

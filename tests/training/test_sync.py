@@ -9,23 +9,13 @@ from torch import nn
 
 import train
 from bload import InputError
-from tests.training.jobs import (
-    assert_same_run,
-    assert_same_state,
-    checkpoint,
-    one_rank,
-    only_run,
-    train_until,
-)
+from tests.training.jobs import checkpoint, one_rank, only_run, train_until
 from tests.training.test_gradients import double_training
 from training.build import open_training
 from training.checkpoint import load_model
 from training.data import open_data
 from training.step import Position, train_step
 from training.sync import SYNCS, synchronise
-
-SHORT = ("loader=naive", "train.epochs=1", "train.checkpoint_minutes=0", "train.ema=0.5")
-"""Four steps, with a checkpoint after two."""
 
 
 def mixed(ranks, sync, rounds):
@@ -38,23 +28,18 @@ def mixed(ranks, sync, rounds):
     return found
 
 
-def means_and_distances(values):
-    """Mean over ranks, and distance of all ranks to it, by round; values by rank, then round."""
-    values_RSP = torch.tensor(np.array(values))
-    mean_SP = values_RSP.mean(0)
-    return mean_SP, (values_RSP - mean_SP).norm(dim=(0, 2))
-
-
 @pytest.mark.dist
 @pytest.mark.parametrize(("sync", "share"), [("gossip", 0), ("local", 0), ("none", 1)])
 def test_two_ranks_keep_their_mean_and_approach_it(two_ranks, sync, share):
-    mean_SP, distance_S = means_and_distances(two_ranks.run(mixed, sync, 2))
+    values_RSP = torch.tensor(np.array(two_ranks.run(mixed, sync, 2)))  # by rank, then round
+    mean_SP = values_RSP.mean(0)
+    distance_S = (values_RSP - mean_SP).norm(dim=(0, 2))
     torch.testing.assert_close(mean_SP, mean_SP[:1].expand_as(mean_SP), rtol=0, atol=1e-15)
     assert distance_S[0] > 0.5
     torch.testing.assert_close(distance_S[1], share * distance_S[0], rtol=0, atol=1e-14)
 
 
-def average_equal_ranks(ranks, config, sync):
+def average_equal_ranks(ranks, config):
     """The largest change that averages of equal ranks make to two fused steps of the network."""
     batches = ranks.gather(next(open_data(config, ranks).loader.by_step()))[0]
     found = []
@@ -64,15 +49,14 @@ def average_equal_ranks(ranks, config, sync):
         for step in range(2):
             train_step(training, batches, Position(0, step, (step + 1) / 9))
             if averages:
-                synchronise(sync, training.model, 1, 1, every=2)
+                synchronise("local", training.model, 1, 1, every=2)
         found.append([p.detach().clone() for p in training.model.parameters()])
     return max((one - other).abs().max().item() for one, other in zip(*found, strict=True))
 
 
 @pytest.mark.dist
-@pytest.mark.parametrize("sync", ["local", "gossip"])
-def test_an_average_over_equal_ranks_changes_nothing_to_the_bit(config, two_ranks, sync):
-    assert two_ranks.run(average_equal_ranks, config("train.sync=none"), sync) == [0, 0]
+def test_an_average_over_equal_ranks_changes_nothing_to_the_bit(config, two_ranks):
+    assert two_ranks.run(average_equal_ranks, config("train.sync=none")) == [0, 0]
 
 
 def step_in_double(ranks, config):
@@ -100,22 +84,10 @@ def test_local_at_every_step_equals_allreduce_for_sgd(config, two_ranks):
     assert max(abs(alone[0][name] - alone[1][name]).max() for name in wanted) > 1e-3
 
 
-@pytest.mark.slow
-@pytest.mark.dist
-def test_ranks_apart_that_are_interrupted_end_as_if_they_were_not(config, tmp_path, two_ranks):
-    # They go on after two steps, between averages.
-    options = (*SHORT, "train.log_every=1", "train.sync=local", "train.sync_every=3")
-    two_ranks.run(train_until, config(*options, runs="whole"))
-    two_ranks.run(train_until, config(*options, runs="halves"), (0, 3))
-    two_ranks.run(train_until, config(*options, runs="halves"))
-    whole, halves = only_run(tmp_path / "whole"), only_run(tmp_path / "halves")
-    assert_same_run(whole, halves)
-    assert_same_state(checkpoint(halves)["rank_states"], checkpoint(whole)["rank_states"])
-
-
 @pytest.mark.dist
 def test_a_checkpoint_holds_all_ranks_and_their_mean(config, tmp_path, two_ranks):
-    options = (*SHORT, "train.sync=none")
+    often = ("train.epochs=1", "train.checkpoint_minutes=0")
+    options = ("loader=naive", *often, "train.ema=0.5", "train.sync=none")
     two_ranks.run(train_until, config(*options), (0, 3))
     folder = only_run(tmp_path / "runs")
     saved = checkpoint(folder)

@@ -4,7 +4,6 @@ import pytest
 import torch
 import torchvision
 
-import train
 from tests.training.jobs import checkpoint, one_rank, only_run, train_until
 from training.checkpoint import load_model
 
@@ -22,14 +21,10 @@ def resnet(tmp_path):
     return state
 
 
-@pytest.fixture
-def job(config, tmp_path, resnet):
-    return config(*SMALL, f"model.weights={tmp_path}/resnet18.pth")
-
-
 def test_a_run_starts_from_the_file_and_goes_on_and_is_evaluated_without_it(
-    job, tmp_path, resnet, capsys
+    config, tmp_path, resnet, capsys
 ):
+    job = config(*SMALL, f"model.weights={tmp_path}/resnet18.pth")
     train_until(one_rank(), job, (0, 1))
     folder = only_run(tmp_path / "runs")
     said = capsys.readouterr().out
@@ -41,7 +36,7 @@ def test_a_run_starts_from_the_file_and_goes_on_and_is_evaluated_without_it(
             torch.testing.assert_close(tensor, resnet[name.removeprefix("backbone.")])
 
     (tmp_path / "resnet18.pth").unlink()
-    train.train(job, one_rank())
+    train_until(one_rank(), job, (0, 2))
     said = capsys.readouterr().out
     assert "going on from" in said
     assert "weights of" not in said
@@ -52,7 +47,7 @@ def test_a_run_starts_from_the_file_and_goes_on_and_is_evaluated_without_it(
 def test_with_weights_the_first_stage_stays_and_the_rest_is_trained(config, tmp_path, resnet):
     rates = ("train.lr=1e-3", "train.backbone_lr=1e-3", "train.warmup_epochs=0")
     job = config(*SMALL, *rates, f"model.weights={tmp_path}/resnet18.pth")
-    train.train(job, one_rank())
+    train_until(one_rank(), job, (0, 1))
     trained = checkpoint(only_run(tmp_path / "runs"))["model"]
     for name in ("conv1.weight", "layer1.1.conv2.weight", "layer2.0.conv1.weight"):
         frozen = not name.startswith("layer2")

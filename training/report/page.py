@@ -44,7 +44,7 @@ def write_or_warn(folder: RunFolder, ranks: Ranks, album: Album) -> None:
             results=table(dict(summary_rows(read_json(folder.summary)))),
             picture=b64encode(folder.picture.read_bytes()).decode(),
             charts=b64encode(draw_progress(read_progress(folder))).decode(),
-            config=table(folder.saved_config()),
+            config=table(read_json(folder.config)),
             machine=table(read_json(folder.made_on)),
         )
         write_whole(folder.page, page)
