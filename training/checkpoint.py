@@ -142,7 +142,7 @@ def find_checkpoints(path: Path | str) -> dict[str, Path]:
         return {str(last.parent.relative_to(path)): last for last in runs}
     file = path / LAST if path.is_dir() else path
     if not file.is_file():
-        raise InputError(f"there is no checkpoint {file}; give a .pt file or the folder of a run")
+        raise InputError(f"there is no {file}; give checkpoint=runs/NAME, a .pt file, or runs")
     return {path.name: file}
 
 

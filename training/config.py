@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields, make_dataclass
 from functools import cache
+from multiprocessing import get_start_method
 from pathlib import Path
 from typing import Any, ClassVar, get_args, get_type_hints
 
@@ -107,6 +108,8 @@ class ProcessConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.workers and get_start_method(allow_none=True) == "loky":
+            raise InputError(f"joblib's processes have no data workers; set {self.prefix}workers=0")
         if self.workers < 0:
             on_linux = hasattr(os, "sched_getaffinity")  # as set by Slurm or a container
             cores = len(os.sched_getaffinity(0)) if on_linux else os.cpu_count() or 1
@@ -264,7 +267,7 @@ def naming_keys(cfg: TrainJob) -> Iterator[None]:
 class EvalJob(ProcessConfig):
     """Config of an evaluation: its checkpoints, its data, its outputs."""
 
-    checkpoint: str = key("a file, the folder of a run, or a folder of runs")
+    checkpoint: str = key("a file, the folder of a run, or a folder of runs", "")
     split: str | None = choice(SPLITS, "evaluated videos; null: final, or test without it", None)
     starts: str | None = choice(STARTS, "where states are cleared; null: as in training", None)
     root: str | None = key("data root; null: that of the training data", None)

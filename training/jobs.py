@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 from hydra.conf import HydraConf
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import CompactHydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
@@ -47,6 +48,8 @@ def one_job(task: Callable[[Any], dict[str, Any] | None]) -> Callable[[DictConfi
     def job(config: DictConfig) -> float | None:
         hydra, rank = HydraConfig.get(), os.environ.get("RANK", "0")
         overrides, is_sweep = " ".join(hydra.overrides.task), hydra.mode == RunMode.MULTIRUN
+        # A launcher plugin runs jobs elsewhere, so it has to see their errors itself.
+        by_plugin = is_sweep and "basic" not in hydra.launcher._target_
         status, result = 0, {}
         try:
             size, name = (hydra.runtime.choices.get(key) for key in ("size", "experiment"))
@@ -66,6 +69,10 @@ def one_job(task: Callable[[Any], dict[str, Any] | None]) -> Callable[[DictConfi
                 print(f"\n{stopped.sentence}", file=sys.stderr, flush=True)
             raise
         except Exception as error:
+            if by_plugin and isinstance(error, InputError):
+                raise CompactHydraException(f"error: {error}") from None  # without a traceback
+            if by_plugin:
+                raise
             is_sentence, is_agreed = isinstance(error, InputError), isinstance(error, AgreedError)
             status, kind = (2, "") if is_sentence else (1, f"{type(error).__name__}: ")
             result = {"error": f"{kind}{error}"}
