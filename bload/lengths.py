@@ -19,7 +19,10 @@ CHECKED_AT_A_TIME = 2**20
 
 def check_lengths(lengths: ArrayLike, names: Sequence[str] | None = None) -> np.ndarray:
     """Return the lengths as int64 ``(sequences,)``; raise InputError for the first invalid one."""
-    array = np.asarray(getattr(lengths, "detach", lambda: lengths)())
+    try:
+        array = np.asarray(getattr(lengths, "detach", lambda: lengths)())
+    except ValueError:  # nested lists, such as the sequences themselves
+        array = np.asarray(None)
     if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iuf":
         raise InputError(
             f"the lengths have shape {array.shape} and dtype {array.dtype}; give a list of whole "

@@ -55,14 +55,14 @@ def build_source(cfg: DatasetConfig, split: str) -> "VideoSource":
 
 
 def open_to_score(cfg: DatasetConfig, split: str) -> "VideoSource":
-    """Open videos to evaluate on, with yardsticks if they are synthetic.
+    """Open videos to evaluate on, with yardsticks if they are the synthetic ones, unchanged.
 
     Raises:
         InputError: a frame has no relation, so that it cannot be scored; or as `build_source`.
     """
     source = build_source(cfg, split)
     source.check_labelled()
-    if isinstance(cfg, SyntheticConfig):
+    if isinstance(cfg, SyntheticConfig) and cfg.name == "synthetic":
         from datasets.synthetic.yardsticks import make_yardsticks
 
         source.yardsticks = make_yardsticks(source, cfg)

@@ -11,6 +11,7 @@ goes under each loader: the plan, written before any run").
 import math
 from collections.abc import Callable
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
@@ -98,7 +99,7 @@ def draw(folder: Path, figure: Figure) -> None:
     axis = figure.add_subplot(
         xlabel="thousand slots processed, padding included", ylabel="Recall@20, %", xscale="log"
     )
-    marks = dict(zip(PACKERS, "osD^vPXp", strict=True))
+    marks = dict(zip(PACKERS, cycle("osD^vPXp"), strict=False))
     for loader in (name for name in PACKERS if name in {*curves[LOADER]}):
         by_epoch = curves[curves[LOADER] == loader].groupby("epoch")
         x, y = by_epoch.processed.mean() / 1000, by_epoch.recall.agg(["mean", "min", "max"])

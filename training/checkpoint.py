@@ -136,6 +136,8 @@ def find_checkpoints(path: Path | str) -> dict[str, Path]:
     Raises:
         InputError: nothing is found.
     """
+    if not str(path):
+        raise InputError("checkpoint is empty; give checkpoint=runs/NAME, a .pt file, or runs")
     path = Path(path)
     runs = sorted(path.rglob(LAST))
     if runs and not (path / LAST).exists():

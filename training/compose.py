@@ -104,7 +104,7 @@ def register() -> None:
 def short_forms() -> dict[str, Any]:
     """Read what the short form of each experiment changes."""
     files = config_files("experiment")
-    quick = {file.stem: yaml.safe_load(file.read_text()).get("quick", {}) for file in files}
+    quick = {file.stem: (yaml.safe_load(file.read_text()) or {}).get("quick", {}) for file in files}
     return {
         name: changes | {"experiment": changes.get("experiment", {}) | {"name": f"{name}_quick"}}
         for name, changes in quick.items()

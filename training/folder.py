@@ -57,11 +57,12 @@ def run_name(cfg: TrainJob, world_size: int) -> str:
     """Return a name such as ``bload-dds_tiny-synthetic-s0-1a2b3c4d``, with a hash of the config.
 
     The hash is over the values that are not their key's default, so that a new key leaves names as
-    they are. In place of a rank's slots it has those of all ranks, so that the number of ranks does
-    not matter, unless their weights differ (``train.sync``).
+    they are. In place of a rank's slots it has those of the whole blocks of all ranks, so that the
+    number of ranks does not matter, unless their weights differ (``train.sync``).
     """
-    config = defining_values(cfg)
-    config["train"]["batch_slots"] = cfg.train.batch_slots * world_size * cfg.train.micro_batches
+    config, slots, t_max = defining_values(cfg), cfg.train.batch_slots, cfg.loader.t_max
+    slots = max(slots // t_max, 1) * t_max if t_max else slots
+    config["train"]["batch_slots"] = slots * world_size * cfg.train.micro_batches
     if cfg.train.sync != "allreduce":
         config["train"]["ranks"] = world_size
     digest = hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:8]
@@ -121,14 +122,16 @@ class RunFolder:
             self.path.mkdir(parents=True, exist_ok=True)  # on the other machines
             yield
 
-    def check_same_config(self, cfg: TrainJob) -> None:
+    def check_same_config(self, cfg: TrainJob, ranks: int) -> None:
         """Raise `InputError` if something else was trained here, as a given run.name allows.
 
-        A key that the saved config does not have, as it is newer, had its default. The data's root
-        and the slots of a rank may differ: lengths and blocks of a step are checked with the plan.
+        A key that the saved config does not have, as it is newer, had its default. Before the end
+        the data's root and the slots of a step may differ: its plan is compared when it goes on.
         """
         saved = read_json(self.config) if self.config.exists() else {}
-        changed = []
+        changed, own_name = [], run_name(cfg, ranks)
+        if self.summary.exists() and saved.get("run_name", own_name) != own_name:
+            changed.append("its data's root or the slots of its steps were others")
         for group in fields(cfg):
             values = asdict(getattr(cfg, group.name))
             for key in fields(getattr(cfg, group.name)):
@@ -173,7 +176,9 @@ class RunFolder:
 
     def begin(self, cfg: TrainJob, ranks: Ranks) -> None:
         """Write what is trained and where; delete what an end of the run has left."""
-        self.write_json(self.config, {**asdict(cfg), "ranks": ranks.world_size})
+        count = ranks.world_size
+        config = {**asdict(cfg), "ranks": count, "run_name": run_name(cfg, count)}
+        self.write_json(self.config, config)
         self.write_json(self.made_on, environment())
         for path in (self.summary, self.page, self.picture):
             path.unlink(missing_ok=True)

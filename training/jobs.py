@@ -8,13 +8,14 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from math import prod
 from typing import Any, NamedTuple, NoReturn
 
 from hydra.conf import HydraConf
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.errors import CompactHydraException
+from hydra.errors import CompactHydraException, HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
@@ -60,7 +61,8 @@ def one_job(task: Callable[[Any], dict[str, Any] | None]) -> Callable[[DictConfi
                 )
             minutes = OmegaConf.select(config, "experiment.minutes")  # eval.py has none
             if rank == "0" and is_sweep and hydra.job.num == 0 and minutes:
-                print(announce(hydra, minutes), flush=True)
+                with suppress(HydraException):  # glob(*), whose values it does not count
+                    print(announce(hydra, minutes), flush=True)
             if is_sweep:
                 os.environ.pop("WANDB_RUN_ID", None)  # it can be that of one job only
             result = task(to_job(config)) or {}

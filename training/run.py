@@ -213,11 +213,12 @@ def prepare_run(cfg: TrainJob, ranks: Ranks) -> tuple[RunFolder, dict[str, Any] 
     with ranks.agree_on_errors():
         summary: dict[str, Any] = {}
         if cfg.run.resume != "never":
-            folder.check_same_config(cfg)
+            folder.check_same_config(cfg, ranks.world_size)
             summary = read_json(folder.summary) if folder.summary.exists() else {}
     if not any(ranks.gather(bool(summary))):
         return folder, None
     recall = f" with {100 * summary['with/recall@20']:.2f} % Recall@20" if summary else ""
+    summary["folder"] = str(folder.path)  # it may have been moved
     ranks.print(f"{folder.path} had finished before{recall}; run.resume=never trains it again.")
     return folder, summary
 

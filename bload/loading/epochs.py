@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bload.batch.step import Step, StepList
-from bload.errors import check_whole, plural
+from bload.errors import InputError, check_whole, plural
 from bload.lengths import keep_lengths
 from bload.packing.block_sizes import check_sizes, choose_sizes
 from bload.packing.cost import Cost
@@ -105,6 +105,8 @@ class Epochs:
         """Blocks of the largest size in a batch."""
         self.blocks_per_step = self.world_size * self.micro_batches * self.blocks_per_batch
         """Blocks of `t_max` slots in a step, over all ranks."""
+        if not isinstance(cost, Cost):
+            raise InputError(f"cost is {cost!r}; give a bload.Cost, such as that of bload.fit_cost")
         self.balance, self.cost = balance, cost
         self.block_sizes: tuple[int, ...] = ()
         if type(block_sizes) is not int or block_sizes != 1:

@@ -15,7 +15,6 @@ from bload.batch.batch import Batch, BlockSample, TargetsPer, collate_blocks, co
 from bload.batch.trees import empty_like
 from bload.errors import InputError, check_choice, check_whole
 from bload.loading.dataset import take_values
-from bload.loading.ranks import resolve_rank
 from bload.loading.window import Waiting, Window
 from bload.packing.plan import Block, filler_block
 
@@ -91,8 +90,6 @@ class StreamBlocks(IterableDataset[Any]):
         check_whole("window", window, 1)
         check_choice("targets_per", targets_per, ("frame", "sequence"))
         check_choice("sharded", sharded, (True, False, None))
-        if rank is None or world_size is None:
-            rank, world_size = resolve_rank(rank, world_size, None)
         self.sequences, self.decode = sequences, decode
         self.skip, self.sharded = skip, sharded
         self.t_max, self.window = t_max, window
@@ -100,7 +97,8 @@ class StreamBlocks(IterableDataset[Any]):
         """Blocks in a batch; the last is filled up to `window` of them at most."""
         self.targets_per: TargetsPer = targets_per
         self.pad = copy_pad(pad)
-        self.rank, self.world_size = rank, world_size
+        self.rank: Any = rank
+        self.world_size: Any = world_size
         self.positions: list[dict[str, Any]] = []
         """Start position of each worker, from the loader."""
         self.turn = 0

@@ -55,7 +55,8 @@ class StreamLoader:
         process_group: dist.ProcessGroup | None = None,
         **dataloader: Any,
     ) -> None:
-        resolve_rank(stream.rank, stream.world_size, process_group)
+        ranks = resolve_rank(stream.rank, stream.world_size, process_group)
+        stream.rank, stream.world_size = ranks
         self.stream, self.process_group = stream, process_group
         self.data = make_data_loader(
             stream,

@@ -8,7 +8,15 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
-from bload import BlockLoader, InputError, from_dataset, mean_loss, unpack
+from bload import (
+    BlockLoader,
+    InputError,
+    StreamBlocks,
+    StreamLoader,
+    from_dataset,
+    mean_loss,
+    unpack,
+)
 from tests.several_ranks import start_ranks
 
 LENGTHS = [3, 5, 2, 9, 1, 4, 9]
@@ -164,6 +172,8 @@ def within_group(ranks):
             unpack(batch.position_BT, batch, gather=True)
     assert mean_loss(frames.double(), [batch]) == loss
     outputs = unpack(batch.position_BT, batch, gather=True, process_group=group)
+    stream = StreamLoader(StreamBlocks([torch.zeros(3)] * 4, t_max=3), process_group=group).stream
+    assert (stream.rank, stream.world_size) == (dist.get_rank(group), dist.get_world_size(group))
     mine = sorted({*batch.sequence_BT.unique().tolist()} - {-1})
     return mine, float(loss), [output.sequence for output in outputs]
 

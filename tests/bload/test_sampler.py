@@ -81,6 +81,8 @@ def test_wrong_settings_are_refused_at_once():
         ({"last": "drop", "batch_slots": 1200}, "takes 100; lower batch_slots"),
         ({"t_max": 10**7}, "t_max is 10000000; give a whole number from 1 to 131072"),
         ({"lengths": [12, 0, 4], "names": names}, "sequence b has length 0"),
+        ({"lengths": [[1, 2], [3]]}, "give a list of whole numbers"),
+        ({"cost": [1, 0.1]}, "give a bload.Cost"),
         ({"names": names[1:]}, "2 names for 3 lengths"),
         ({"t_max": 11, "names": names}, "sequence a has 12 frames .* t_max is 11"),
     ]:

@@ -29,6 +29,8 @@ def test_a_folder_stands_for_its_runs_and_a_run_for_its_last_checkpoint(tmp_path
     assert [*find_checkpoints(tmp_path / "a/1.pt").values()] == [tmp_path / "a/1.pt"]
     with pytest.raises(InputError, match=r"there is no .*notes"):
         find_checkpoints(tmp_path / "notes")
+    with pytest.raises(InputError, match="checkpoint is empty"):
+        find_checkpoints("")
 
 
 def test_no_data_are_made_where_a_checkpoint_says(type_eval, finished, data_root, tmp_path):

@@ -19,6 +19,9 @@ def test_the_config_and_the_slots_of_a_step_name_a_run(config):
     shared = [(1, 256), (2, 128), (4, 64)]
     shared = {run_name(config(f"train.batch_slots={slots}"), ranks) for ranks, slots in shared}
     assert len(shared) == 1
+    blocks = [(47, 4), (94, 2), (100, 2)]  # 4, 2 and 2 blocks of 94
+    names = [run_name(config("loader.t_max=94", f"train.batch_slots={s}"), r) for s, r in blocks]
+    assert names[0] != names[1] == names[2]
 
 
 def test_what_changes_training_changes_the_name_and_nothing_else_does(config):
@@ -45,16 +48,26 @@ def test_a_new_key_at_its_default_leaves_names_and_folders_as_they_are(config, t
     same = replace(job, train=newer(**{**keys, "momentum": 0.9}))
     other = replace(job, train=newer(**keys))
     assert run_name(same, 1) == run_name(job, 1) != run_name(other, 1)
-    folder.check_same_config(same)
+    folder.check_same_config(same, 1)
     with pytest.raises(InputError, match=r"train\.momentum was 0\.9 and is 0\.5"):
-        folder.check_same_config(other)
+        folder.check_same_config(other, 1)
 
 
 def test_a_folder_takes_a_config_that_trains_the_same(config, tmp_path):
     folder = RunFolder(tmp_path)
-    folder.check_same_config(config())
+    folder.check_same_config(config(), 1)
     folder.begin(config(), one_rank())
-    folder.check_same_config(config("train.workers=5", "dataset.root=/moved", "run.name=x"))
+    folder.check_same_config(config("train.workers=5", "dataset.root=/moved", "run.name=x"), 1)
+
+
+def test_a_finished_run_is_of_its_data_and_its_steps_alone(config, tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.begin(config("train.batch_slots=128"), one_rank())
+    folder.summary.touch()
+    folder.check_same_config(config("train.batch_slots=64"), 2)
+    for line in ("train.micro_batches=2", "dataset.root=/moved"):
+        with pytest.raises(InputError, match="root or the slots of its steps were others"):
+            folder.check_same_config(config("train.batch_slots=128", line), 1)
 
 
 LINES = [
