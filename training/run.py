@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from bload import Batch, BlockLoader
+from bload import Batch, BlockLoader, InputError
 from datasets.action_genome import VideoSource
 from datasets.scoring.recall import RecallMeter
 from datasets.scoring.tables import relation_rows, write_relations
@@ -209,8 +209,11 @@ def prepare_run(cfg: TrainJob, ranks: Ranks) -> tuple[RunFolder, dict[str, Any] 
     Raises:
         InputError: something else was trained in the folder.
     """
-    folder = RunFolder(Path(cfg.run.root, cfg.run.name or run_name(cfg, ranks.world_size)))
+    name = Path(cfg.run.name or run_name(cfg, ranks.world_size))
+    folder = RunFolder(Path(cfg.run.root) / name)
     with ranks.agree_on_errors():
+        if not name.parts or {"..", "/"} & {*name.parts}:
+            raise InputError(f"run.name is {cfg.run.name}, a folder outside of run.root")
         summary: dict[str, Any] = {}
         if cfg.run.resume != "never":
             folder.check_same_config(cfg, ranks.world_size)

@@ -115,13 +115,16 @@ class Chunks(Epochs):
 
         The blocks of a step are dealt to ranks in turn.
         """
-        place, rows = self.normalise(place), self.blocks_per_batch
+        is_first, rows = not place.step, self.blocks_per_batch
+        place = self.normalise(place)
         chunks = (self.pack(place.epoch, chunk) for chunk in range(place.chunk, self.chunks))
         entries = ((number, plan, b) for number, plan in chunks for b in range(plan.blocks))
         blocks = islice(entries, place.first_block, None)
         while step := [*islice(blocks, self.blocks_per_step)]:
             frames = sum(int(plan.block_frames[b]) for _, plan, b in step)
             own = step[rank :: self.world_size]
+            if is_first:  # one step may be all
+                rows, is_first = min(rows, len(step[:: self.world_size])), False
             batches = -(-len(step[:: self.world_size]) // rows)
             for batch in range(batches):
                 part = [filler_block(self.t_max)] * rows

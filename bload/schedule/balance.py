@@ -191,8 +191,9 @@ def make_schedule(
     if last == "drop":
         steps = [step for step in steps if len(step) == size and step.min() >= 0]
         if not steps:
+            kind = "blocks" if plan.has_one_size else "batches"
             raise InputError(
-                f"the plan has {plan.blocks} blocks but one step of all ranks takes {size}; lower "
+                f"the plan has {len(cost_U)} {kind} but one step of all ranks takes {size}; lower "
                 f"batch_slots or set last=fill"
             )
     # A group is the units of a rank in a step; it takes micro-batches of `rows` units.

@@ -46,6 +46,7 @@ def test_the_order_is_a_permutation_that_the_keys_draw(size):
         {},
         {"packer": "bload_exact", "t_max": 8, "long": "split"},
         {"micro_batches": 2, "batch_slots": 36, "multiple_of": 3},
+        {"batch_slots": 12 * 500},
     ],
     ids=lambda options: "-".join(map(str, options.values())) or "bload",
 )
@@ -57,6 +58,8 @@ def test_every_frame_is_trained_once_in_equal_steps_with_fillers_at_the_end(rank
     for step in steps:
         assert {batch.step.frames for batch in step} == {len(frames_of([step]))}
     assert all(block.index >= 0 for step in steps[:-1] for batch in step for block in batch)
+    rows = sum(len(batch) for step in steps for batch in step)
+    assert rows * everyone[0].t_max == everyone[0].account.processed
     assert content(train(of_ranks(ranks, chunk=chunk, **options))) == content(steps)
 
 

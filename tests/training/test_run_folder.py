@@ -10,6 +10,7 @@ import pytest
 from bload.errors import InputError
 from tests.training.jobs import one_rank
 from training.folder import RunFolder, run_name
+from training.run import prepare_run
 
 
 def test_the_config_and_the_slots_of_a_step_name_a_run(config):
@@ -68,6 +69,11 @@ def test_a_finished_run_is_of_its_data_and_its_steps_alone(config, tmp_path):
     for line in ("train.micro_batches=2", "dataset.root=/moved"):
         with pytest.raises(InputError, match="root or the slots of its steps were others"):
             folder.check_same_config(config("train.batch_slots=128", line), 1)
+
+
+def test_a_name_stays_in_the_folder_of_runs(config):
+    with pytest.raises(InputError, match=r"run\.name is \.\., a folder outside of run\.root"):
+        prepare_run(config("run.name=.."), one_rank())
 
 
 LINES = [
