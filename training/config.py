@@ -126,7 +126,7 @@ class TrainConfig(ProcessConfig):
     prefix = "train."
 
     epochs: int = number(1, 10**6, "passes over the training videos")
-    batch_slots: int = number(1, 10**7, "slots of a rank's batch, padding included")
+    batch_slots: int = number(1, 10**7, "most slots in a rank's batch: whole blocks, at least one")
     lr: float = number(0, None, "peak learning rate of AdamW")
     backbone_lr: float = number(0, None, "peak learning rate of the backbone")
     weight_decay: float = number(0, None, "of matrices only")
@@ -143,7 +143,7 @@ class TrainConfig(ProcessConfig):
         1, 10**6, "batches per rank and step; their gradients add up", 1, defining=False
     )
     exchange: str = choice(("none", "frames"), "work that ranks share equally", "none")
-    slots: int | None = number(1, 10**15, "slots to train on, in place of epochs", None)
+    slots: int | None = number(1, 10**15, "slots to train on, in the nearest whole epochs", None)
     ema: float = number(
         0, 0.999999, "decay of a moving average of the weights, which is evaluated; 0: none", 0.0
     )
