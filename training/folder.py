@@ -130,7 +130,8 @@ class RunFolder:
         """
         saved = read_json(self.config) if self.config.exists() else {}
         changed, own_name = [], run_name(cfg, ranks)
-        if self.summary.exists() and saved.get("run_name", own_name) != own_name:
+        is_finished = self.summary.exists() and cfg.run.resume != "elastic"
+        if is_finished and saved.get("run_name", own_name) != own_name:
             changed.append("its data's root or the slots of its steps were others")
         for group in fields(cfg):
             values = asdict(getattr(cfg, group.name))

@@ -66,6 +66,7 @@ def test_a_finished_run_is_of_its_data_and_its_steps_alone(config, tmp_path):
     folder.begin(config("train.batch_slots=128"), one_rank())
     folder.summary.touch()
     folder.check_same_config(config("train.batch_slots=64"), 2)
+    folder.check_same_config(config("train.batch_slots=128", "run.resume=elastic"), 2)
     for line in ("train.micro_batches=2", "dataset.root=/moved"):
         with pytest.raises(InputError, match="root or the slots of its steps were others"):
             folder.check_same_config(config("train.batch_slots=128", line), 1)
