@@ -112,7 +112,9 @@ def run(main: Callable[[], Any]) -> NoReturn:
     end_on_signals()
     try:
         main()
-    except (ValueError, AssertionError) as error:  # Hydra's, of what excludes each other
+    except ValueError as error:  # Hydra's, of options that exclude each other
+        if "can be specified" not in str(error):
+            raise
         sys.exit(f"error: {error}")
     if len(FINISHED_JOBS) > 1 and os.environ.get("RANK", "0") == "0":
         from training.sweep_table import close_sweep  # of several jobs alone
