@@ -8,7 +8,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from bload.batch.batch import Batch, collate_blocks, copy_pad
-from bload.errors import InputError
+from bload.errors import InputError, check_whole
 from bload.loading.dataset import BlockDataset, SequenceSource
 from bload.loading.epochs import Epochs
 from bload.loading.sampler import BlockSampler
@@ -68,12 +68,12 @@ class BlockLoader:
         self.sampler = BlockSampler(source.lengths, packer, **options)
         self._dataset = BlockDataset(source, self.sampler.epochs.names)
         self._pad = copy_pad(pad)
-        self.data = make_data_loader(
+        self.data = SendableDataLoader(
             self._dataset,
             batch_sampler=_Batches(self.sampler),
             collate_fn=partial(collate_blocks, pad=self._pad),
             num_workers=num_workers,
-            persistent_workers=num_workers > 0,
+            persistent_workers=bool(num_workers),
             **for_data_loader,
         )
 
@@ -119,7 +119,7 @@ class BlockLoader:
         step, steps = sampler.step, sampler.steps
         try:
             # Workers first: Python 3.11 may hang in a fork while gloo's threads end a collective.
-            batches = iter(with_generator(self.data))
+            batches = iter(self.data)
             sampler.compare(pad=self._pad, targets_per=self._dataset.targets_per)
             while step != steps:
                 sampler.check_pass(generation)
@@ -160,22 +160,29 @@ class BlockLoader:
         self.sampler.load_state_dict(state)
 
 
-def make_data_loader(dataset: Any, **options: Any) -> DataLoader[Any]:
-    """Make torch's DataLoader; InputError for an option of data workers if there are none."""
-    for key in ("prefetch_factor", "timeout", "multiprocessing_context"):
-        if options.get(key) and not options.get("num_workers"):
-            raise InputError(f"{key} is for data workers; set num_workers, or leave it out")
-    return DataLoader(dataset, **options)
+class SendableDataLoader(DataLoader[Any]):
+    """torch's DataLoader, which another process can be given, also after a pass.
 
+    Its passes do not change the random state of training: the seeds of its workers come from a
+    generator of its own.
 
-def with_generator(data: DataLoader[Any]) -> DataLoader[Any]:
-    """Return a DataLoader with a generator for the seeds of workers.
-
-    So a pass does not change the random state of training. It is made late, as a loader that has
-    one cannot be sent to another process.
+    Raises:
+        InputError: an option of data workers without any, or a number of them that is none.
     """
-    data.generator = data.generator or torch.Generator().manual_seed(torch.initial_seed())
-    return data
+
+    def __init__(self, dataset: Any, **options: Any) -> None:
+        workers = check_whole("num_workers", options.get("num_workers", 0), 0)
+        for key in ("prefetch_factor", "timeout", "multiprocessing_context"):
+            if options.get(key) and not workers:
+                raise InputError(f"{key} is for data workers; set num_workers, or leave it out")
+        super().__init__(dataset, **options)
+
+    def __iter__(self) -> Any:
+        self.generator = self.generator or torch.Generator().manual_seed(torch.initial_seed())
+        return super().__iter__()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "generator": None, "_iterator": None}
 
 
 class _Batches:

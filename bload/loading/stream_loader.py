@@ -14,7 +14,7 @@ from bload.batch.step import Step, has_group
 from bload.batch.trees import compare_kinds
 from bload.errors import InputError, differences
 from bload.loading.epochs import as_json_types
-from bload.loading.loader import make_data_loader, with_generator
+from bload.loading.loader import SendableDataLoader
 from bload.loading.ranks import compare_ranks, resolve_rank
 from bload.loading.sampler import ENDED
 from bload.loading.stream import StreamBlocks, are_positions
@@ -58,7 +58,7 @@ class StreamLoader:
         ranks = resolve_rank(stream.rank, stream.world_size, process_group)
         stream.rank, stream.world_size = ranks
         self.stream, self.process_group = stream, process_group
-        self.data = make_data_loader(
+        self.data = SendableDataLoader(
             stream,
             batch_size=None,
             collate_fn=tuple,
@@ -101,7 +101,7 @@ class StreamLoader:
         positions = place["positions"]
         self._skips = [position["skipped"] for position in positions]
         self.stream.positions, self.stream.turn = [*positions], place["turn"]
-        batches = iter(with_generator(self.data))
+        batches = iter(self.data)
         batch, position, fault = self._next(batches)
         filler = self._agree_on_filler(fault)
         while frames := self._frames_of_step(batch, fault):

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from bload import BlockLoader, InputError, from_dataset
+from bload import BlockLoader, InputError, StreamBlocks, StreamLoader, from_dataset
 
 
 def test_objects_with_many_tensors_arrive_with_few_open_files():
@@ -38,12 +38,17 @@ def test_targets_that_cannot_be_sent_are_refused_and_need_no_sending_without_wor
 
 
 @pytest.mark.slow
-def test_a_loader_can_be_given_to_spawned_ranks():
+def test_a_loader_can_be_given_to_spawned_ranks_also_after_a_pass():
     source = from_dataset([torch.zeros(3, 1), torch.zeros(4, 1)], length=len)
-    torch.multiprocessing.spawn(_take_all, (BlockLoader(source, t_max=7), 7), nprocs=1)
+    loaders = [BlockLoader(source, t_max=7, num_workers=workers) for workers in (0, 1)]
+    loaders.append(StreamLoader(StreamBlocks([torch.zeros(3, 1), torch.zeros(4, 1)], 7)))
+    for _ in range(2):
+        for loader in loaders:
+            torch.multiprocessing.spawn(_take_all, (loader, 7), nprocs=1)
+            _take_all(0, loader, 7)
 
 
-def _take_all(rank: int, loader: BlockLoader, frames: int) -> None:
+def _take_all(rank: int, loader: BlockLoader | StreamLoader, frames: int) -> None:
     assert sum(int(batch.valid_BT.sum()) for batch in loader) == frames
 
 
