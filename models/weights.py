@@ -1,7 +1,8 @@
 """Initial weights: torchvision's ResNet, DETR trained on COCO, or a checkpoint of a run here.
 
 Parameter names tell the kind of file. A run's checkpoint has this network's names, so that one
-trained on single frames (``model.temporal=none``) may start one with a memory. A ResNet gives only
+trained on single frames (``model.temporal=none``) may start one with a memory; its averaged weights
+are taken if it has them. A ResNet gives only
 the backbone. DETR (arXiv 2005.12872) gives backbone, input projection and encoder, its decoder and
 queries for both branches, and its box head for person, object and union box. Its ``class_embed`` is
 left out: it predicts COCO's classes of single objects, while a query here describes a pair, and
@@ -65,7 +66,9 @@ def load_weights(model: DDS, path_or_url: str) -> str:
         else:
             state = torch.load(source, map_location="cpu", weights_only=True)
     if isinstance(state, dict) and isinstance(state.get("model"), dict):
-        state = state["model"]
+        averaged = state.get("average", {})  # a run that has them is evaluated with them
+        names = [name for name in averaged if name.startswith("module.")]
+        state = {n.removeprefix("module."): averaged[n] for n in names} or state["model"]
     pairs = state.items() if isinstance(state, dict) else ()
     tensors = {str(name): value for name, value in pairs if isinstance(value, Tensor)}
     return fill(model, tensors, path_or_url)

@@ -7,6 +7,7 @@ import pytest
 import torch
 import torchvision
 from torch import nn
+from torch.optim.swa_utils import AveragedModel
 
 from bload.errors import InputError
 from models.config import DETR_URL
@@ -98,6 +99,12 @@ def test_a_network_of_frames_starts_one_with_a_memory(tmp_path):
         fits = there is not None and there.shape == tensor.shape
         assert torch.equal(tensor, there if fits else before[name]), name
     assert "as they started: object_branch.query_embed, " in report
+    average = AveragedModel(frames).state_dict()
+    randomise(frames)
+    torch.save({"model": frames.state_dict(), "average": average}, tmp_path / "ema.pt")
+    load_weights(memory, str(tmp_path / "ema.pt"))
+    name = "person_box.layers.0.weight"
+    assert torch.equal(memory.state_dict()[name], average[f"module.{name}"])
 
 
 @torch.no_grad()
