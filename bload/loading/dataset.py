@@ -57,8 +57,8 @@ class BlockDataset(Dataset[BlockSample]):
         self._takes_epoch = "epoch" in signature(source.read).parameters
         self._like: tuple[Any, Any] = (None, None)
         """Frames and targets of sequence 0 without frames, from the first read on."""
-        self._numbers: dict[int, int] = {}
-        """Number of the last batch of each pass."""
+        self._turn = StepList.turn
+        """That of the last batch."""
 
     def __len__(self) -> int:
         raise TypeError("the sampler shares blocks among ranks; set use_distributed_sampler=False")
@@ -70,17 +70,12 @@ class BlockDataset(Dataset[BlockSample]):
     def __getitems__(self, blocks: list[Block]) -> list[BlockSample]:
         """Return the samples of a batch of blocks, with its step if `blocks` is a `StepList`."""
         step: Step | None = getattr(blocks, "step", None)
-        turn, number = getattr(blocks, "turn", StepList.turn)
-        worker = get_worker_info()
-        expected = worker.id if worker else 0
-        if turn in self._numbers:
-            expected = self._numbers[turn] + (worker.num_workers if worker else 1)
-        self._numbers[turn] = number
-        if number > expected:
+        before, self._turn = self._turn, getattr(blocks, "turn", StepList.turn)
+        workers = getattr(get_worker_info(), "num_workers", 1)
+        if before[0] == self._turn[0] and self._turn[1] - before[1] > workers:
             raise InputError(
-                f"batch {number} of this rank comes in place of batch {expected}: a trainer shards "
-                "or skips its batches; do not let it prepare the DataLoader, and resume by "
-                "load_state_dict (docs/trainers.md)"
+                f"batch {self._turn[1]} of this rank follows batch {before[1]}: a trainer shards "
+                "its batches again; do not let it prepare the DataLoader (docs/trainers.md)"
             )
         options = {"epoch": require_step(step).epoch} if self._takes_epoch else {}
         if self._like[0] is None:  # fillers need shapes and dtypes too

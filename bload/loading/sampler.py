@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import count
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch.distributed as dist
@@ -100,6 +100,14 @@ class BlockSampler(Sampler[list[Block]]):
     def sampler(self) -> "BlockSampler":
         """This sampler; trainers such as Lightning and Accelerate set the epoch on it."""
         return self
+
+    @property
+    def drop_last(self) -> NoReturn:
+        """What Accelerate reads of a batch sampler whose batches it shares out among ranks."""
+        raise InputError(
+            "a BlockSampler yields the batches of one rank; do not let a trainer prepare its "
+            "DataLoader, which would shard them again (docs/trainers.md)"
+        )
 
     @property
     def epoch(self) -> int:
