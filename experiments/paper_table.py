@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from bload.errors import plural
 from bload.packing.packers import PACKERS
 from datasets.files import exit_on_input_error
 from experiments import epoch_time, study
@@ -91,12 +92,13 @@ def overview(
         {way: runs[figure].mean() for way, runs in ways.items()}
         for figure in ("padding", "deleted", "recall")
     )
-    epochs = parts["equal epochs"].epochs.iloc[0]
+    epochs = plural(parts["equal epochs"].epochs.iloc[0], "epoch")
     measures = {
         "padded slots per epoch": ("padding", 0, padding),
         "deleted frames per epoch": ("deleted", 0, deleted),
         "speed of an epoch, naive = 1": ("speed", 2, speeds),
-        f"Recall@20; ours after epoch {epochs}": ("recall", 1, recall),
+        f"Recall@20; ours after {epochs}": ("recall", 1, recall),
+        "runs of ours": ("", 0, {way: len(runs) for way, runs in ways.items()}),
         "Recall@20 at equal work": ("", 1, {way: runs.recall.mean() for way, runs in work.items()}),
     }
     ways = {way: runs for way, runs in ways.items() if shown is None or way in shown}
