@@ -10,7 +10,14 @@ from torch.utils.data import Dataset, get_worker_info
 
 from bload.batch.batch import BlockSample, TargetsPer
 from bload.batch.step import Step, StepList, require_step
-from bload.batch.trees import as_column, copy_as_tensor, describe, empty_like, map_values
+from bload.batch.trees import (
+    as_column,
+    copy_alike,
+    copy_as_tensor,
+    describe,
+    empty_like,
+    map_values,
+)
 from bload.errors import InputError, check_choice
 from bload.packing.plan import Block
 
@@ -93,16 +100,28 @@ class BlockDataset(Dataset[BlockSample]):
         self, sequence: int, first: int, length: int, options: dict[str, int]
     ) -> tuple[Any, Any]:
         """Return copies of the frames and targets of a segment."""
-        name = "" if self.names is None else f" of {self.names[sequence]}"
-        call = f"read({sequence}, {first}, {length}){name}"
         try:
             result = self.source.read(sequence, first, length, **options)
         except InputError:
             raise
         except Exception as error:
-            error.add_note(f"in {call}")
+            error.add_note(f"in {self._call(sequence, first, length)}")
             raise
-        return take_values(result, self.targets_per, f"{call} returned", self._like, length)
+        is_pair = isinstance(result, tuple) and len(result) == 2
+        frames, targets = result if is_pair else (result, None)
+        frames = copy_alike(frames, self._like[0], length)
+        if frames is not None and self.targets_per == "frame":
+            if targets is None and self._like[1] is None:
+                return frames, None
+            targets = copy_alike(targets, self._like[1], length)
+            if targets is not None:
+                return frames, targets
+        opening = f"{self._call(sequence, first, length)} returned"
+        return take_values(result, self.targets_per, opening, self._like, length)
+
+    def _call(self, sequence: int, first: int, length: int) -> str:
+        name = "" if self.names is None else f" of {self.names[sequence]}"
+        return f"read({sequence}, {first}, {length}){name}"
 
 
 def take_values(
