@@ -113,7 +113,7 @@ class Epochs:
             if isinstance(block_sizes, int | np.integer) and block_sizes > 0:
                 plan = self.make_plan(0)
                 given = plan.sequence_lengths, self.t_max, int(block_sizes), self.batch_slots, cost
-                sizes = choose_sizes(*given, fills=plan.segments > plan.blocks)
+                sizes = choose_sizes(*given, one_each=plan.segments == plan.blocks)
                 rounded = round_up(np.array(sizes), self.multiple_of)
                 sizes = tuple(sorted({*rounded.tolist()}))
             else:
@@ -135,10 +135,10 @@ class Epochs:
         Args:
             in_chunks: blocks of a chunk are also packed without knowing the others.
         """
-        pack = find_packer(self.packer)
+        rule = find_packer(self.packer)
         options = {
             "long=carry": self.options.get("long") == "carry",
-            f"packer={self.packer}": pack.makes_batches or (in_chunks and pack.cuts_clips),
+            f"packer={self.packer}": rule.makes_batches or (in_chunks and rule.cuts_clips),
             f"balance={self.balance}": self.balance in ("window", "queue")
             or (in_chunks and self.balance != "none"),
             "last=drop": self.last == "drop",
@@ -241,18 +241,18 @@ class Epochs:
     def definition(self) -> dict[str, Any]:
         """Return the settings that determine the blocks of a step, except those without effect."""
         sizes, is_balanced = self.block_sizes, self.balance != "none"
-        pack, batches_per_step = find_packer(self.packer), self.world_size * self.micro_batches
+        rule, batches_per_step = find_packer(self.packer), self.world_size * self.micro_batches
         settings = {
             "packer": self.packer,
             "t_max": self.t_max,
-            "options": {k: value for k, value in self.options.items() if value != pack.options[k]},
+            "options": {k: value for k, value in self.options.items() if value != rule.options[k]},
             "seed": self.seed,
             "last": self.last,
             "blocks per step": self.blocks_per_step,
             "multiple_of": self.multiple_of if self.multiple_of > 1 else None,
             "block_sizes": [*sizes] if sizes else None,
             "batch_slots": self.batch_slots if sizes else None,
-            "batches per step": batches_per_step if pack.makes_batches else None,
+            "batches per step": batches_per_step if rule.makes_batches else None,
             "balance": self.balance if is_balanced else None,
             "ranks": self.world_size if self.balance == "queue" else None,
             "cost": [*astuple(self.cost)] if is_balanced else None,

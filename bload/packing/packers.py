@@ -135,11 +135,11 @@ def make_plan(
     Raises:
         InputError: unknown packer or option, a number out of range, a length that does not fit.
     """
-    pack = find_packer(packer)
+    rule = find_packer(packer)
     check_packer_options(packer, options, make_plan)
-    long = {**pack.options, **options}.get("long")
+    long = {**rule.options, **options}.get("long")
     if "long" in options:
-        check_choice("long", long, get_args(LongWithoutCarry if pack.makes_batches else Long))
+        check_choice("long", long, get_args(LongWithoutCarry if rule.makes_batches else Long))
     lengths = check_lengths(lengths)
     unit = check_whole("multiple_of", multiple_of, 1)
     t_max = natural_t_max(lengths, packer, unit) if t_max is None else t_max
@@ -147,7 +147,7 @@ def make_plan(
     entropy = [check_whole("seed", seed, 0), check_whole("epoch", epoch, 0)]
     rng = np.random.default_rng(entropy if chunk is None else [*entropy, 2, chunk])
     sizes = check_sizes(block_sizes, t_max)
-    if sizes and pack.makes_batches:
+    if sizes and rule.makes_batches:
         raise InputError(f"{packer} makes batches of its own sizes; leave block_sizes out")
     if sizes and long == "carry":
         raise InputError("long=carry needs blocks of one size; leave block_sizes out")
@@ -156,19 +156,19 @@ def make_plan(
         if "batch_slots" in options:
             options["batch_slots"] //= unit
     units = -(-lengths // unit)
-    if pack.cuts_clips:  # clips are of whole units
-        is_cut = lengths > t_max if pack.keeps_short else slice(None)
+    if rule.cuts_clips:  # clips are of whole units
+        is_cut = lengths > t_max if rule.keeps_short else slice(None)
         units[is_cut] = lengths[is_cut] // unit
     packed = units, t_max // unit
     if long == "carry":
         options.pop("long", None)
-        plan = pack_carry(pack.pack, *packed, rng, one_each=pack.one_each, **options)
+        plan = pack_carry(rule.pack, *packed, rng, one_each=rule.one_each, **options)
     elif not sizes:
-        plan = pack.pack(*packed, rng, **options)
+        plan = rule.pack(*packed, rng, **options)
     else:
         sizes = tuple(size // unit for size in sizes)
-        alone = pack.one_each or pack.cuts_clips
-        plan = pack_block_sizes(pack.pack, units, sizes, rng, alone=alone, **options)
+        one_each = rule.one_each or rule.cuts_clips
+        plan = pack_block_sizes(rule.pack, units, sizes, rng, one_each=one_each, **options)
     if not isinstance(plan, Plan):
         raise InputError(f"the packer {packer} returned a {type(plan).__name__}; return a Plan")
     if unit == 1:
