@@ -20,7 +20,7 @@ from bload.packing.cost import Cost
 from bload.packing.plan import Block, Plan
 
 CANDIDATES = 256
-"""Most lengths that are candidates for a size, spread evenly over the different lengths."""
+"""Most lengths that are candidates for a size, at equal distances among the different lengths."""
 
 
 def choose_sizes(

@@ -91,7 +91,7 @@ def equal_counts(cost_U: np.ndarray, ranks: int) -> np.ndarray:
     """Give all ranks equal numbers of units at about equal cost, by differencing.
 
     Karmarkar and Karp (1982) with equal numbers: start with groups of one unit per rank; join the
-    two of largest spread, the costliest of one with the cheapest of the other.
+    two with the widest range of costs, the costliest of one with the cheapest of the other.
     """
     cost_V = np.pad(cost_U, (0, -len(cost_U) % ranks))  # with units that cost nothing
     order_GR = np.argsort(-cost_V, kind="stable").reshape(-1, ranks)

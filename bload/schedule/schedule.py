@@ -87,7 +87,7 @@ class Schedule:
         return loads.reshape(self.steps, self.ranks)
 
     def imbalance(self, cost: Cost = COST_PER_SLOT) -> float:
-        """Return the time of an epoch relative to one whose steps are spread evenly over ranks.
+        """Return the time of an epoch relative to one whose steps are shared evenly by ranks.
 
         A step lasts as long as its slowest rank. Without steps it is 1.
         """
