@@ -24,7 +24,7 @@ from bload.schedule.balance import Last, make_schedule
 from bload.schedule.schedule import COST_PER_SLOT, EpochAccount, Schedule
 
 
-class Place(NamedTuple):
+class Position(NamedTuple):
     """Position of a sampler: the whole of its state."""
 
     epoch: int = 0
@@ -127,7 +127,7 @@ class Epochs:
 
     def check(self) -> None:
         """Build a schedule, so that invalid options fail now, not at step 0."""
-        self.schedule(Place())
+        self.schedule(Position())
 
     def obstacle(self, in_chunks: bool = False) -> str:
         """Return the option for which steps cannot begin at any block of an epoch, or "".
@@ -159,13 +159,13 @@ class Epochs:
             self._plan, self._epoch = self.make_plan(epoch), epoch
         return self._plan
 
-    def first_block(self, place: Place) -> int:
-        """Return the block of the whole epoch with which ``place.first_step`` begins."""
-        return place.first_block
+    def first_block(self, position: Position) -> int:
+        """Return the block of the whole epoch with which ``position.first_step`` begins."""
+        return position.first_block
 
-    def schedule(self, place: Place) -> Schedule:
-        """Return the schedule of an epoch from ``place.first_step`` on, the same on every rank."""
-        plan, first_block = self.plan(place.epoch), self.first_block(place)
+    def schedule(self, position: Position) -> Schedule:
+        """Return an epoch's schedule from ``position.first_step`` on, the same on every rank."""
+        plan, first_block = self.plan(position.epoch), self.first_block(position)
         if self._schedule is None or self._first_block != first_block:
             self._schedule = make_schedule(
                 plan,
@@ -175,25 +175,25 @@ class Epochs:
                 balance=self.balance,
                 cost=self.cost,
                 last=self.last,
-                rng=np.random.default_rng([self.seed, place.epoch, 1]),
+                rng=np.random.default_rng([self.seed, position.epoch, 1]),
                 first_block=first_block,
             )
             self._first_block = first_block
         return self._schedule
 
-    def steps(self, place: Place) -> int | None:
+    def steps(self, position: Position) -> int | None:
         """Return the steps of an epoch, the same on every rank; None if not known yet."""
-        return place.first_step + self.schedule(place).steps
+        return position.first_step + self.schedule(position).steps
 
-    def account(self, place: Place) -> EpochAccount:
+    def account(self, position: Position) -> EpochAccount:
         """Return the cost of an epoch over all ranks, with the steps before `first_step`."""
-        account = self.schedule(place).account
-        return replace(account, steps=place.first_step + account.steps)
+        account = self.schedule(position).account
+        return replace(account, steps=position.first_step + account.steps)
 
-    def batches(self, place: Place, rank: int) -> Iterator[StepList]:
-        """Yield the blocks of each batch of a rank from ``place.step`` on."""
-        schedule = self.schedule(place)
-        for step in range(place.step - place.first_step, schedule.steps):
+    def batches(self, position: Position, rank: int) -> Iterator[StepList]:
+        """Yield the blocks of each batch of a rank from ``position.step`` on."""
+        schedule = self.schedule(position)
+        for step in range(position.step - position.first_step, schedule.steps):
             micro_batches = schedule.micro_batches(step, rank)
             frames, count = schedule.frames_in_step(step), len(micro_batches)
             for micro_batch in micro_batches:
@@ -201,30 +201,30 @@ class Epochs:
                 slots, blocks = int(schedule.slots[micro_batch]), schedule.blocks(micro_batch)
                 yield StepList(
                     (schedule.plan.block(b) if b >= 0 else filler_block(slots) for b in blocks),
-                    Step(place.epoch, frames, count, ends, self.world_size, self.even),
+                    Step(position.epoch, frames, count, ends, self.world_size, self.even),
                 )
 
-    def normalise(self, place: Place) -> Place:
-        """Return the place as it is saved."""
-        return place
+    def normalise(self, position: Position) -> Position:
+        """Return the position as it is saved."""
+        return position
 
-    def resize(self, place: Place, before: int) -> Place:
-        """Return a place from which steps go on with another size than `before` blocks."""
-        if place.step == place.first_step:
-            return place
-        block = place.first_block + (place.step - place.first_step) * before
-        block = min(block, self.plan(place.epoch).blocks)
-        return place._replace(first_step=place.step, first_block=block)
+    def resize(self, position: Position, before: int) -> Position:
+        """Return a position from which steps go on with another size than `before` blocks."""
+        if position.step == position.first_step:
+            return position
+        block = position.first_block + (position.step - position.first_step) * before
+        block = min(block, self.plan(position.epoch).blocks)
+        return position._replace(first_step=position.step, first_block=block)
 
-    def describe(self, place: Place) -> str:
+    def describe(self, position: Position) -> str:
         """Return what an epoch is, in a line."""
-        account, plan = self.account(place), self.plan(place.epoch)
+        account, plan = self.account(position), self.plan(position.epoch)
         count, unit, size = self.micro_batches * self.blocks_per_batch, "blocks", ""
         if not plan.has_one_size:
             count, unit, size = self.micro_batches, "batches", "up to "
         sequence = plan.sequence
         if self.last == "drop":
-            is_trained_B = np.isin(np.arange(plan.blocks), self.schedule(place).block)
+            is_trained_B = np.isin(np.arange(plan.blocks), self.schedule(position).block)
             sequence = sequence[is_trained_B.repeat(np.diff(plan.offsets))]
         trained = len(np.unique(sequence))
         padded = trained * int(self.lengths.max())  # slots if each is padded to the longest
