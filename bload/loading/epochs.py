@@ -16,12 +16,12 @@ from bload.batch.step import Step, StepList
 from bload.errors import InputError, check_whole, plural
 from bload.lengths import keep_lengths
 from bload.packing.block_sizes import check_sizes, choose_sizes
-from bload.packing.cost import Cost
+from bload.packing.cost import COST_PER_SLOT, Cost
 from bload.packing.packers import find_packer, make_plan, natural_t_max
 from bload.packing.pieces import check_fit
 from bload.packing.plan import Plan, filler_block, round_up
 from bload.schedule.balance import Last, make_schedule
-from bload.schedule.schedule import COST_PER_SLOT, EpochAccount, Schedule
+from bload.schedule.schedule import EpochAccount, Schedule
 
 
 class Position(NamedTuple):

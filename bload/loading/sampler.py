@@ -154,7 +154,7 @@ class BlockSampler(Sampler[list[Block]]):
         """Batches of this rank in the current epoch; more than `steps` if a step takes several."""
         if self.steps is None:
             raise TypeError("with chunk, an epoch's batches are unknown before the last is packed")
-        batches = int(np.diff(self.schedule.shares)[self.rank :: self.world_size].sum())
+        batches = int(np.diff(self.schedule.rank_offsets)[self.rank :: self.world_size].sum())
         return self.position.first_step * self.epochs.micro_batches + batches
 
     def __repr__(self) -> str:

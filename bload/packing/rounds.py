@@ -23,7 +23,7 @@ PROGRESS = 0.1
 """Share of a round's blocks that must become full for another round."""
 STEPS = 48
 """Length of a line in full blocks, and so about the number of steps for any number of pieces."""
-CHUNK = 2**17
+AT_ONCE = 2**17
 """Number of pieces packed at the same time, which bounds the memory."""
 
 
@@ -45,8 +45,8 @@ def full_blocks(
     while len(loose) > MAX_LEFT_OVER:
         remaining, tried, before = [], 0, done
         spared = spare // max(blocks - done, 1)
-        for chunk in np.array_split(loose, -(-len(loose) // CHUNK)):
-            packed = _Round(chunk, size_P, t_max)
+        for part in np.array_split(loose, -(-len(loose) // AT_ONCE)):
+            packed = _Round(part, size_P, t_max)
             for _ in range(FITS):
                 frames_loose = int(size_P[packed.loose].sum())
                 if frames_loose * len(size_P) <= frames * len(packed.loose):
