@@ -84,9 +84,9 @@ class Chunks(Epochs):
         return sum(before) + position.first_block
 
     def _plan_chunk(self, number: np.ndarray, epoch: int, chunk: int) -> Plan:
-        given = self.packer, self.t_max, self.seed, epoch
-        options = {"multiple_of": self.multiple_of, "chunk": chunk, **self.options}
-        return make_plan(self.lengths[number], *given, **options)
+        rng = np.random.default_rng([self.seed, epoch, 2, chunk])
+        options = {"multiple_of": self.multiple_of, "rng": rng, **self.options}
+        return make_plan(self.lengths[number], self.packer, self.t_max, **options)
 
     def pack_chunk(self, epoch: int, chunk: int) -> tuple[np.ndarray, Plan]:
         """Return the sequences of a chunk and its plan."""

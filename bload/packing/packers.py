@@ -73,8 +73,7 @@ PACKERS: dict[str, Packer | Callable[..., Plan]] = {
 
 def find_packer(name: str) -> Packer:
     """Return the packer of a name, or raise `InputError`."""
-    if name not in PACKERS:
-        raise InputError(f"there is no packer {name!r}; choose one of {', '.join(PACKERS)}")
+    check_choice("packer", name, PACKERS)
     pack = PACKERS[name]
     return pack if isinstance(pack, Packer) else Packer(pack)
 
@@ -115,7 +114,7 @@ def make_plan(
     *,
     block_sizes: Sequence[int] = (),
     multiple_of: int = 1,
-    chunk: int | None = None,
+    rng: np.random.Generator | None = None,
     **options: Any,
 ) -> Plan:
     """Make the plan of one epoch; equal arguments give equal plans.
@@ -124,12 +123,11 @@ def make_plan(
         lengths: frames of every sequence, ``(sequences,)``.
         packer: a key of `PACKERS`.
         t_max: slots in a block; None takes `natural_t_max`.
-        seed: random seed; the generator is ``np.random.default_rng([seed, epoch])``.
+        seed: random seed; `rng` is by default ``np.random.default_rng([seed, epoch])``.
         epoch: number of the epoch, from 0.
         block_sizes: block sizes, `t_max` the largest; empty for `t_max` alone.
         multiple_of: slots of every segment and block are a multiple of this, see `Epochs`.
-        chunk: number of the chunk of the epoch that has these lengths; its generator is
-            ``np.random.default_rng([seed, epoch, 2, chunk])``.
+        rng: the only source of randomness.
         options: options of the packer.
 
     Raises:
@@ -144,8 +142,8 @@ def make_plan(
     unit = check_whole("multiple_of", multiple_of, 1)
     t_max = natural_t_max(lengths, packer, unit) if t_max is None else t_max
     t_max = check_whole("t_max", t_max, 1, 2**31 - 1)
-    entropy = [check_whole("seed", seed, 0), check_whole("epoch", epoch, 0)]
-    rng = np.random.default_rng(entropy if chunk is None else [*entropy, 2, chunk])
+    entropy = check_whole("seed", seed, 0), check_whole("epoch", epoch, 0)
+    rng = rng or np.random.default_rng(entropy)
     sizes = check_sizes(block_sizes, t_max)
     if sizes and rule.makes_batches:
         raise InputError(f"{packer} makes batches of its own sizes; leave block_sizes out")
