@@ -121,8 +121,8 @@ class Epochs:
             self.block_sizes = sizes if len(sizes) > 1 else ()
         self._plan: Plan | None = None
         self._schedule: Schedule | None = None
-        self._epoch = self._first_block = 0
-        """Epoch of the plan, and block at which the schedule begins."""
+        self._epoch = 0
+        """Epoch of the plan."""
         self.check()
 
     def check(self) -> None:
@@ -166,7 +166,7 @@ class Epochs:
     def schedule(self, position: Position) -> Schedule:
         """Return an epoch's schedule from ``position.first_step`` on, the same on every rank."""
         plan, first_block = self.plan(position.epoch), self.first_block(position)
-        if self._schedule is None or self._first_block != first_block:
+        if self._schedule is None or self._schedule.first_block != first_block:
             self._schedule = make_schedule(
                 plan,
                 self.world_size,
@@ -178,7 +178,6 @@ class Epochs:
                 rng=np.random.default_rng([self.seed, position.epoch, 1]),
                 first_block=first_block,
             )
-            self._first_block = first_block
         return self._schedule
 
     def steps(self, position: Position) -> int | None:
