@@ -18,10 +18,10 @@ def place_in_rows(plan: Plan, rows: int, rng: np.random.Generator) -> np.ndarray
         rows: number of rows over all ranks.
     """
     successor = np.full(plan.blocks, -1)
-    later = np.flatnonzero(plan.follows >= 0)
-    successor[plan.follows[later]] = later
+    later = np.flatnonzero(plan.continued >= 0)
+    successor[plan.continued[later]] = later
     chains = []
-    for head in np.flatnonzero(plan.follows < 0).tolist():
+    for head in np.flatnonzero(plan.continued < 0).tolist():
         chain = [head]
         while successor[chain[-1]] >= 0:
             chain.append(int(successor[chain[-1]]))

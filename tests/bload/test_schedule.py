@@ -122,6 +122,4 @@ def test_batches_of_several_sizes_are_balanced_by_their_walk_too():
     }
     assert max(found["pairs"], found["counts"]) < 1.03 < 1.09 < found["none"]
     free = make_schedule(PLANS[5], 3, 8, micro_batches=4, balance="counts", cost=Cost(slot=0))
-    assert (
-        np.diff(free.rank_offsets).tolist() == [4] * 21 + [2] * 3
-    )  # what costs nothing goes round
+    assert np.diff(free.rank_offsets).tolist() == [4] * 21 + [2] * 3  # free blocks go round
