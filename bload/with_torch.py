@@ -18,4 +18,4 @@ from bload.loading.loader import BlockLoader as BlockLoader
 from bload.loading.sampler import BlockSampler as BlockSampler
 from bload.loading.stream import StreamBlocks as StreamBlocks
 from bload.loading.stream_loader import StreamLoader as StreamLoader
-from bload.spread import spread_rows as spread_rows
+from bload.batch.spread import spread_rows as spread_rows

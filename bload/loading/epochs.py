@@ -109,16 +109,15 @@ class Epochs:
             raise InputError(f"cost is {cost!r}; give a bload.Cost, such as that of bload.fit_cost")
         self.balance, self.cost = balance, cost
         self.block_sizes: tuple[int, ...] = ()
-        if type(block_sizes) is not int or block_sizes != 1:
-            if isinstance(block_sizes, int | np.integer) and block_sizes > 0:
-                plan = self.make_plan(0)
-                given = plan.sequence_lengths, self.t_max, int(block_sizes), self.batch_slots, cost
-                sizes = choose_sizes(*given, one_each=plan.segments == plan.blocks)
-                rounded = round_up(np.array(sizes), self.multiple_of)
-                sizes = tuple(sorted({*rounded.tolist()}))
-            else:
-                sizes = check_sizes(block_sizes, self.t_max)
+        if not isinstance(block_sizes, int | np.integer) or block_sizes < 1:
+            sizes = check_sizes(block_sizes, self.t_max)
             self.block_sizes = sizes if len(sizes) > 1 else ()
+        elif block_sizes > 1:
+            plan = self.make_plan(0)
+            given = plan.sequence_lengths, self.t_max, int(block_sizes), self.batch_slots, cost
+            sizes = choose_sizes(*given, one_each=plan.segments == plan.blocks)
+            rounded = np.unique(round_up(np.array(sizes), self.multiple_of))
+            self.block_sizes = tuple(rounded.tolist()) if len(rounded) > 1 else ()
         self._plan: Plan | None = None
         self._schedule: Schedule | None = None
         self._epoch = 0
