@@ -6,6 +6,7 @@ from bload.batch.check import check_boundaries as check_boundaries
 from bload.batch.forms import FORMS as FORMS
 from bload.batch.forms import find_form as find_form
 from bload.batch.losses import mean_loss as mean_loss
+from bload.batch.spread import spread_rows as spread_rows
 from bload.batch.step import Step as Step
 from bload.batch.unpack import unpack as unpack
 from bload.batch.walk import walk as walk
@@ -18,4 +19,3 @@ from bload.loading.loader import BlockLoader as BlockLoader
 from bload.loading.sampler import BlockSampler as BlockSampler
 from bload.loading.stream import StreamBlocks as StreamBlocks
 from bload.loading.stream_loader import StreamLoader as StreamLoader
-from bload.batch.spread import spread_rows as spread_rows

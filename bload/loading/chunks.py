@@ -71,8 +71,8 @@ class Chunks(Epochs):
     def make_plan(self, epoch: int) -> Plan:
         """Pack all chunks of an epoch."""
         parts = []
-        for number, plan in (self.pack_chunk(epoch, chunk) for chunk in range(self.chunks)):
-            parts.append((number[plan.sequence], plan.first, plan.length, np.diff(plan.offsets)))
+        for members, plan in (self.plan_of(epoch, chunk) for chunk in range(self.chunks)):
+            parts.append((members[plan.sequence], plan.first, plan.length, np.diff(plan.offsets)))
         sequence, first, length, sizes = map(np.concatenate, zip(*parts, strict=True))
         columns = sequence, first, length, np.append(0, np.cumsum(sizes))
         return Plan(self.t_max, self.lengths, *columns, multiple_of=self.multiple_of)
@@ -83,20 +83,20 @@ class Chunks(Epochs):
         before = (self._counts[position.epoch, chunk] for chunk in range(position.chunk))
         return sum(before) + position.first_block
 
-    def _plan_chunk(self, number: np.ndarray, epoch: int, chunk: int) -> Plan:
+    def _plan_chunk(self, members: np.ndarray, epoch: int, chunk: int) -> Plan:
         rng = np.random.default_rng([self.seed, epoch, 2, chunk])
         options = {"multiple_of": self.multiple_of, "rng": rng, **self.options}
-        return make_plan(self.lengths[number], self.packer, self.t_max, **options)
+        return make_plan(self.lengths[members], self.packer, self.t_max, **options)
 
-    def pack_chunk(self, epoch: int, chunk: int) -> tuple[np.ndarray, Plan]:
+    def plan_of(self, epoch: int, chunk: int) -> tuple[np.ndarray, Plan]:
         """Return the sequences of a chunk and its plan."""
         keys = np.random.default_rng([self.seed, epoch, 3]).integers(0, 2**64, ROUNDS, np.uint64)
         first, sequences = chunk * self.chunk, len(self.lengths)
         place = np.arange(first, min(first + self.chunk, sequences))
-        number = permuted(place, sequences, keys)
-        plan = self._plan_chunk(number, epoch, chunk)
+        members = permuted(place, sequences, keys)
+        plan = self._plan_chunk(members, epoch, chunk)
         self._counts[epoch, chunk] = plan.blocks
-        return number, plan
+        return members, plan
 
     def counts(self, position: Position) -> list[int]:
         """Return the blocks of the chunks from ``position.chunk`` on, as far as they are packed."""
@@ -118,9 +118,9 @@ class Chunks(Epochs):
         is_first, rows = not position.step, self.blocks_per_batch
         position = self.normalise(position)
         chunks = (
-            self.pack_chunk(position.epoch, chunk) for chunk in range(position.chunk, self.chunks)
+            self.plan_of(position.epoch, chunk) for chunk in range(position.chunk, self.chunks)
         )
-        entries = ((number, plan, b) for number, plan in chunks for b in range(plan.blocks))
+        entries = ((members, plan, b) for members, plan in chunks for b in range(plan.blocks))
         blocks = islice(entries, position.first_block, None)
         while step := [*islice(blocks, self.blocks_per_step)]:
             frames = sum(int(plan.block_frames[b]) for _, plan, b in step)
@@ -130,9 +130,9 @@ class Chunks(Epochs):
             batches = -(-len(step[:: self.world_size]) // rows)
             for batch in range(batches):
                 part = [filler_block(self.t_max)] * rows
-                for row, (number, plan, b) in enumerate(own[batch * rows : (batch + 1) * rows]):
+                for row, (members, plan, b) in enumerate(own[batch * rows : (batch + 1) * rows]):
                     block = plan.block(b)
-                    part[row] = replace(block, sequence=number[block.sequence])
+                    part[row] = replace(block, sequence=members[block.sequence])
                 ends = batch + 1 == batches
                 yield StepList(part, Step(position.epoch, frames, batches, ends, self.world_size))
 

@@ -196,7 +196,7 @@ class Epochs:
             frames, count = schedule.frames_in_step(step), len(micro_batches)
             for micro_batch in micro_batches:
                 ends = micro_batch == micro_batches[-1]
-                slots, blocks = int(schedule.slots[micro_batch]), schedule.blocks(micro_batch)
+                slots, blocks = int(schedule.slots[micro_batch]), schedule.blocks_of(micro_batch)
                 yield StepList(
                     (schedule.plan.block(b) if b >= 0 else filler_block(slots) for b in blocks),
                     Step(position.epoch, frames, count, ends, self.world_size, self.even),

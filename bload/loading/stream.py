@@ -104,29 +104,29 @@ class StreamBlocks(IterableDataset[Any]):
         self.next_worker = 0
         """The worker whose batch comes first."""
 
-    def __iter__(self) -> Iterator[tuple[Batch | None, dict[str, Any], Any]]:
-        """Yield each batch with its worker's position, as plain values.
+    def __iter__(self) -> Iterator[tuple[Batch | None, dict[str, Any], Any, str]]:
+        """Yield batch, position of the worker as plain values, like, and fault.
 
-        None instead of a batch stands at the end, and where a worker leaves out its first turn.
-        The third is None or, with the worker's first batch, its frames and targets without frames.
-        An `InputError` ends the batches, and its message is the third.
+        The batch is None at the end, and where a worker leaves out its first turn. Like is None or,
+        with a worker's first batch, its frames and targets without frames. Fault is the message of
+        an `InputError`, which ends the batches, or "".
         """
         info = get_worker_info()
         workers, worker = (info.num_workers, info.id) if info else (1, 0)
         begin = self.positions[worker]
         shard = _Shard(self, worker * self.world_size + self.rank, workers * self.world_size, begin)
         if worker < self.next_worker:
-            yield None, begin, None
+            yield None, begin, None, ""
         blocks, like = shard.blocks(), None
         try:
             while samples := list(islice(blocks, self.blocks_per_batch)):
                 is_first, like = like is None, samples[0].like
                 samples += self.fillers(like, len(samples))
                 batch = collate_blocks(samples, self.pad)
-                yield batch, shard.position(), like if is_first else None
-            yield None, shard.position(), None
+                yield batch, shard.position(), like if is_first else None, ""
+            yield None, shard.position(), None, ""
         except InputError as error:  # raised in a worker, it would contain the traceback
-            yield None, begin, str(error)
+            yield None, shard.position(), None, str(error)
 
     def fillers(self, like: tuple[Any, Any], blocks: int = 0) -> list[BlockSample]:
         """Return the empty blocks of a batch that has some, for values of the kinds of `like`."""

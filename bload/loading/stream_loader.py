@@ -120,14 +120,14 @@ class StreamLoader:
 
     def _next(self, batches: Iterator[Any]) -> tuple[Any, Any, str]:
         """Return the next batch with its position, or None at the end, and an error or ""."""
-        for batch, position, like in batches:
-            if isinstance(like, str):
-                return None, None, like
-            self._skips[position["worker"]] = position["skipped"]
+        for batch, position, like, fault in batches:
+            worker = position["worker"]
+            self._skips[worker] = position["skipped"]
             if like is not None:
                 self._like = self._like or like
-                if fault := compare_kinds(f"worker {position['worker']}", like, self._like):
-                    return None, None, fault
+                fault = compare_kinds(f"worker {worker}", like, self._like)
+            if fault:
+                return None, None, fault
             if batch is not None:
                 return batch, position, ""
         return None, None, ""

@@ -62,7 +62,7 @@ class Schedule:
         group = step * self.ranks + rank
         return range(int(self.rank_offsets[group]), int(self.rank_offsets[group + 1]))
 
-    def blocks(self, micro_batch: int) -> np.ndarray:
+    def blocks_of(self, micro_batch: int) -> np.ndarray:
         """Return the blocks in a micro-batch, ``(rows,)``; -1 is a filler."""
         return self.block[self.offsets[micro_batch] : self.offsets[micro_batch + 1]]
 

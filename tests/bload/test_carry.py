@@ -62,7 +62,7 @@ def test_pieces_stand_in_one_row_of_successive_steps_on_any_number_of_ranks():
         place = {}
         for step, rank in product(range(schedule.steps), range(ranks)):
             for batch, number in enumerate(schedule.micro_batches(step, rank)):
-                for row, block in enumerate(schedule.blocks(number).tolist()):
+                for row, block in enumerate(schedule.blocks_of(number).tolist()):
                     place[block] = step, rank, batch, row
                     column = (batch * rows + row) * ranks + rank
                     assert grid[step, column] == block  # the same step for any number of ranks
