@@ -11,6 +11,8 @@ factor of about five, and end when few blocks become full.
 
 import numpy as np
 
+from bload.packing.pieces import index_within
+
 LOOSE = 0.3
 """Share of the pieces that a round keeps loose."""
 FITS = 2
@@ -96,9 +98,8 @@ class _Round:
         self.size_P, self.t_max = size_P, t_max
         first, after = cut_line(size_P[pieces[: int(len(pieces) * (1 - LOOSE))]], t_max)
         count_B = after - first
-        start_B = np.cumsum(count_B) - count_B
         self.block = np.repeat(np.arange(len(first)), count_B)
-        placed = np.arange(len(self.block)) + np.repeat(first - start_B, count_B)
+        placed = np.repeat(first, count_B) + index_within(count_B)
         self.piece = pieces[placed]
         self.loose = np.delete(pieces, placed)
         frames = np.bincount(self.block, size_P[self.piece], len(first))
