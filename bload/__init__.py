@@ -6,6 +6,7 @@ The library needs only numpy and torch. Start with `BlockLoader`. Its parts are 
 `PACKERS` holds the packing rules by name.
 """
 
+# ruff: noqa: F403, F405
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -17,22 +18,7 @@ from bload.packing.pieces import Long, whole_pieces
 from bload.packing.plan import Block, Plan
 
 if TYPE_CHECKING:
-    from bload.batch.batch import Batch, collate_blocks
-    from bload.batch.check import check_boundaries
-    from bload.batch.forms import FORMS, find_form
-    from bload.batch.losses import mean_loss
-    from bload.batch.step import Step
-    from bload.batch.unpack import unpack
-    from bload.batch.walk import walk
-    from bload.batch.walk_order import WalkOrder
-    from bload.loading.dataset import BlockDataset, SequenceSource
-    from bload.loading.epochs import Epochs
-    from bload.loading.from_dataset import from_dataset
-    from bload.loading.loader import BlockLoader
-    from bload.loading.sampler import BlockSampler
-    from bload.loading.stream import StreamBlocks
-    from bload.loading.stream_loader import StreamLoader
-    from bload.spread import spread_rows
+    from bload.with_torch import *
 
 __version__ = "1.0.0"
 
@@ -69,31 +55,10 @@ __all__ = [
     "whole_pieces",
 ]
 
-_WITH_TORCH = {
-    "batch.batch": ("Batch", "collate_blocks"),
-    "batch.check": ("check_boundaries",),
-    "batch.forms": ("FORMS", "find_form"),
-    "batch.losses": ("mean_loss",),
-    "batch.step": ("Step",),
-    "batch.unpack": ("unpack",),
-    "batch.walk": ("walk",),
-    "batch.walk_order": ("WalkOrder",),
-    "loading.dataset": ("BlockDataset", "SequenceSource"),
-    "loading.epochs": ("Epochs",),
-    "loading.from_dataset": ("from_dataset",),
-    "loading.loader": ("BlockLoader",),
-    "loading.sampler": ("BlockSampler",),
-    "loading.stream": ("StreamBlocks",),
-    "loading.stream_loader": ("StreamLoader",),
-    "spread": ("spread_rows",),
-}
-"""Names in modules that need torch, which takes seconds to import; plans and tables do not."""
-_MODULES = {name: f"bload.{module}" for module, names in _WITH_TORCH.items() for name in names}
-
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return getattr(import_module(_MODULES[name]), name)
+    if name in __all__:
+        return getattr(import_module("bload.with_torch"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -21,7 +21,7 @@ from bload import __version__
 from bload.errors import InputError, plural
 from bload.lengths import action_genome_lengths, read_lengths
 from bload.packing.pieces import check_fit
-from bload.show.table import NOTES, format_table, table_rows
+from bload.table import NOTES, format_table, table_rows
 
 
 def main(arguments: list[str] | None = None) -> int:

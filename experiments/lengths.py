@@ -18,7 +18,7 @@ import pandas as pd
 from bload import PACKERS, action_genome_lengths, make_plan
 from bload.lengths import read_lengths
 from bload.schedule.balance import make_schedule
-from bload.show.table import sized_plan
+from bload.table import sized_plan
 from datasets.files import exit_on_input_error
 from experiments import study
 from experiments.balance import counted_table

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from bload import action_genome_lengths, make_plan
-from bload.show.table import table_rows
+from bload.table import table_rows
 from datasets.files import exit_on_input_error
 from experiments.intervals import Interval
 from experiments.study import make_parser, markdown, publish

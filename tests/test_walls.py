@@ -8,7 +8,7 @@ ROOT = Path(__file__).parents[1]
 FLOORS = {"train": 4, "eval": 4, "experiments": 4}
 FLOORS |= {"training": 3, "models": 2, "datasets": 1, "bload": 0, "examples": 0, "docs": 0}
 """From the entry points down; an import may go to the same floor or a lower one."""
-ROOMS = {"show": 3, "loading": 3, "schedule": 2, "batch": 2, "packing": 1}
+ROOMS = {"table": 3, "with_torch": 3, "loading": 3, "schedule": 2, "batch": 2, "packing": 1}
 """Of the library; what lies beside them is the floor that all stand on."""
 LIBRARY_NEEDS = {"numpy", "torch"}
 

@@ -17,13 +17,7 @@ from torch import Tensor
 
 from bload.batch.boundaries import Boundaries, Segments
 from bload.batch.step import Step, require_step
-from bload.batch.trees import (
-    collect_objects,
-    describe,
-    empty_tensor,
-    map_tensors,
-    pickle_inline,
-)
+from bload.batch.trees import collect_objects, describe, empty_tensor, map_tensors, pickle_inline
 from bload.errors import InputError, plural
 from bload.packing.plan import Block, round_up
 

@@ -103,9 +103,9 @@ class _Check:
             self.outputs, again = (self._run(batch) for _ in range(2))
         values = self.outputs[batch.valid_BT]
         values = values[values.isfinite()].float()
-        self.spread = (float(values.std(correction=0)) if len(values) else 0.0) or 1.0
+        self.deviation = (float(values.std(correction=0)) if len(values) else 0.0) or 1.0
         change, _ = self._largest(_difference(again, self.outputs), batch.valid_BT)
-        self.largest = rounding = change / self.spread
+        self.largest = rounding = change / self.deviation
         is_half = self.outputs.dtype in (torch.float16, torch.bfloat16)
         self.rerun_tolerance = (0.05 if is_half else 1e-3) if tolerance is None else tolerance
         """Tolerance between two runs that should be equal."""
@@ -140,11 +140,11 @@ class _Check:
     def compare_with_noise(self) -> None:
         """Replace parts of the batch by noise, and compare the outputs of the rest."""
         for index in self.chosen:
-            self._add_noise(self.names[index], self.number_BT == index)
-            self._add_gradients(index)
-        self._add_noise("padding", ~self.batch.valid_BT)
+            self._judge_noise(self.names[index], self.number_BT == index)
+            self._judge_gradients(index)
+        self._judge_noise("padding", ~self.batch.valid_BT)
         for index in self.chosen:
-            self._add_noise("everything else in the batch", self.number_BT != index)
+            self._judge_noise("everything else in the batch", self.number_BT != index)
 
     def _judge(self, size: float, tolerance: float, message: str) -> None:
         if not size <= tolerance:
@@ -157,14 +157,16 @@ class _Check:
         with torch.no_grad():
             return _difference(self._run(replace(self.batch, inputs_BT=noisy)), self.outputs)
 
-    def _add_noise(self, cause: str, noise_BT: Tensor) -> None:
+    def _judge_noise(self, cause: str, noise_BT: Tensor) -> None:
         """Judge the largest change, by noise, of the outputs on all other frames."""
         change, name = self._largest(self._change(noise_BT), self.batch.valid_BT & ~noise_BT)
-        size = change / self.spread
-        message = f"{cause} replaced by noise changes {name} by {size:.2g} of its spread" + MIXED
+        size = change / self.deviation
+        message = (
+            f"{cause} replaced by noise changes {name} by {size:.2g} standard deviations{MIXED}"
+        )
         self._judge(size, self.noise_tolerance, message)
 
-    def _add_gradients(self, index: int) -> None:
+    def _judge_gradients(self, index: int) -> None:
         """Judge the largest gradient at the inputs of others, relative to that at its own."""
         inputs_BT = map_tensors(
             self.batch.inputs_BT, lambda leaf: leaf.clone().requires_grad_(leaf.is_floating_point())
@@ -212,10 +214,10 @@ class _Check:
                     f"alone returned {type(outputs).__name__} {shape} for {length} frames, and the "
                     f"batch has {tuple(expected.shape)} for them; return one tensor of that shape"
                 )
-            size = float(_difference(outputs, expected).max()) / self.spread
+            size = float(_difference(outputs, expected).max()) / self.deviation
             message = (
-                f"{self.names[index]} has other outputs in its block than alone, by {size:.2g} of "
-                "its spread: its position, its mask or its state is not its own; see "
+                f"{self.names[index]} has other outputs in its block than alone, by {size:.2g} "
+                "standard deviations: its position, its mask or its state is not its own; see "
                 "batch.segment_position_BT and batch.attention_mask() (docs/boundaries.md)"
             )
             self._judge(size, self.rerun_tolerance, message)

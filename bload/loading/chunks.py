@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from bload.batch.step import Step, StepList
 from bload.errors import InputError, check_whole, plural
-from bload.loading.epochs import Epochs, Place
+from bload.loading.epochs import Epochs, Position
 from bload.packing.packers import make_plan
 from bload.packing.plan import Plan, filler_block
 from bload.schedule.balance import make_schedule
@@ -71,55 +71,57 @@ class Chunks(Epochs):
     def make_plan(self, epoch: int) -> Plan:
         """Pack all chunks of an epoch."""
         parts = []
-        for number, plan in (self.pack(epoch, chunk) for chunk in range(self.chunks)):
-            parts.append((number[plan.sequence], plan.first, plan.length, np.diff(plan.offsets)))
+        for members, plan in (self.plan_of(epoch, chunk) for chunk in range(self.chunks)):
+            parts.append((members[plan.sequence], plan.first, plan.length, np.diff(plan.offsets)))
         sequence, first, length, sizes = map(np.concatenate, zip(*parts, strict=True))
         columns = sequence, first, length, np.append(0, np.cumsum(sizes))
         return Plan(self.t_max, self.lengths, *columns, multiple_of=self.multiple_of)
 
-    def first_block(self, place: Place) -> int:
-        """Return the block of the whole epoch with which ``place.first_step`` begins."""
-        self.plan(place.epoch)  # counts the blocks of all chunks
-        before = (self._counts[place.epoch, chunk] for chunk in range(place.chunk))
-        return sum(before) + place.first_block
+    def first_block(self, position: Position) -> int:
+        """Return the block of the whole epoch with which ``position.first_step`` begins."""
+        self.plan(position.epoch)  # counts the blocks of all chunks
+        before = (self._counts[position.epoch, chunk] for chunk in range(position.chunk))
+        return sum(before) + position.first_block
 
-    def _plan_chunk(self, number: np.ndarray, epoch: int, chunk: int) -> Plan:
-        given = self.packer, self.t_max, self.seed, epoch
-        options = {"multiple_of": self.multiple_of, "chunk": chunk, **self.options}
-        return make_plan(self.lengths[number], *given, **options)
+    def _plan_chunk(self, members: np.ndarray, epoch: int, chunk: int) -> Plan:
+        rng = np.random.default_rng([self.seed, epoch, 2, chunk])
+        options = {"multiple_of": self.multiple_of, "rng": rng, **self.options}
+        return make_plan(self.lengths[members], self.packer, self.t_max, **options)
 
-    def pack(self, epoch: int, chunk: int) -> tuple[np.ndarray, Plan]:
+    def plan_of(self, epoch: int, chunk: int) -> tuple[np.ndarray, Plan]:
         """Return the sequences of a chunk and its plan."""
         keys = np.random.default_rng([self.seed, epoch, 3]).integers(0, 2**64, ROUNDS, np.uint64)
         first, sequences = chunk * self.chunk, len(self.lengths)
         place = np.arange(first, min(first + self.chunk, sequences))
-        number = permuted(place, sequences, keys)
-        plan = self._plan_chunk(number, epoch, chunk)
+        members = permuted(place, sequences, keys)
+        plan = self._plan_chunk(members, epoch, chunk)
         self._counts[epoch, chunk] = plan.blocks
-        return number, plan
+        return members, plan
 
-    def counts(self, place: Place) -> list[int]:
-        """Return the blocks of the chunks from ``place.chunk`` on, as far as they are packed."""
-        keys = ((place.epoch, chunk) for chunk in range(place.chunk, self.chunks))
+    def counts(self, position: Position) -> list[int]:
+        """Return the blocks of the chunks from ``position.chunk`` on, as far as they are packed."""
+        keys = ((position.epoch, chunk) for chunk in range(position.chunk, self.chunks))
         return [self._counts[key] for key in keys if key in self._counts]
 
-    def steps(self, place: Place) -> int | None:
+    def steps(self, position: Position) -> int | None:
         """Return the steps of an epoch; None until its last chunk has been packed."""
-        counts = self.counts(place)
-        if place.chunk + len(counts) < self.chunks:
+        counts = self.counts(position)
+        if position.chunk + len(counts) < self.chunks:
             return None
-        return place.first_step - (place.first_block - sum(counts)) // self.blocks_per_step
+        return position.first_step - (position.first_block - sum(counts)) // self.blocks_per_step
 
-    def batches(self, place: Place, rank: int) -> Iterator[StepList]:
-        """Yield the blocks of each batch of a rank from ``place.step`` on.
+    def batches(self, position: Position, rank: int) -> Iterator[StepList]:
+        """Yield the blocks of each batch of a rank from ``position.step`` on.
 
         The blocks of a step are dealt to ranks in turn.
         """
-        is_first, rows = not place.step, self.blocks_per_batch
-        place = self.normalise(place)
-        chunks = (self.pack(place.epoch, chunk) for chunk in range(place.chunk, self.chunks))
-        entries = ((number, plan, b) for number, plan in chunks for b in range(plan.blocks))
-        blocks = islice(entries, place.first_block, None)
+        is_first, rows = not position.step, self.blocks_per_batch
+        position = self.normalise(position)
+        chunks = (
+            self.plan_of(position.epoch, chunk) for chunk in range(position.chunk, self.chunks)
+        )
+        entries = ((members, plan, b) for members, plan in chunks for b in range(plan.blocks))
+        blocks = islice(entries, position.first_block, None)
         while step := [*islice(blocks, self.blocks_per_step)]:
             frames = sum(int(plan.block_frames[b]) for _, plan, b in step)
             own = step[rank :: self.world_size]
@@ -128,25 +130,25 @@ class Chunks(Epochs):
             batches = -(-len(step[:: self.world_size]) // rows)
             for batch in range(batches):
                 part = [filler_block(self.t_max)] * rows
-                for row, (number, plan, b) in enumerate(own[batch * rows : (batch + 1) * rows]):
+                for row, (members, plan, b) in enumerate(own[batch * rows : (batch + 1) * rows]):
                     block = plan.block(b)
-                    part[row] = replace(block, sequence=number[block.sequence])
+                    part[row] = replace(block, sequence=members[block.sequence])
                 ends = batch + 1 == batches
-                yield StepList(part, Step(place.epoch, frames, batches, ends, self.world_size))
+                yield StepList(part, Step(position.epoch, frames, batches, ends, self.world_size))
 
-    def normalise(self, place: Place) -> Place:
-        """Return the place with the first block that is not trained yet, and its chunk."""
-        block = place.first_block + (place.step - place.first_step) * self.blocks_per_step
-        chunk = place.chunk
-        for count in self.counts(place):
+    def normalise(self, position: Position) -> Position:
+        """Return the position with the first block that is not trained yet, and its chunk."""
+        block = position.first_block + (position.step - position.first_step) * self.blocks_per_step
+        chunk = position.chunk
+        for count in self.counts(position):
             if block < count:
                 break
             block, chunk = block - count, chunk + 1
         if chunk == self.chunks:
             block = 0  # no block follows the last chunk
-        return place._replace(first_step=place.step, first_block=block, chunk=chunk)
+        return position._replace(first_step=position.step, first_block=block, chunk=chunk)
 
-    def describe(self, place: Place) -> str:
+    def describe(self, position: Position) -> str:
         """Return what an epoch is, in a line."""
         return (
             f"{plural(self.chunks, 'chunk')} of {self.chunk:,} sequences, steps of "

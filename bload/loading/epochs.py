@@ -16,15 +16,15 @@ from bload.batch.step import Step, StepList
 from bload.errors import InputError, check_whole, plural
 from bload.lengths import keep_lengths
 from bload.packing.block_sizes import check_sizes, choose_sizes
-from bload.packing.cost import Cost
+from bload.packing.cost import COST_PER_SLOT, Cost
 from bload.packing.packers import find_packer, make_plan, natural_t_max
 from bload.packing.pieces import check_fit
 from bload.packing.plan import Plan, filler_block, round_up
 from bload.schedule.balance import Last, make_schedule
-from bload.schedule.schedule import COST_PER_SLOT, EpochAccount, Schedule
+from bload.schedule.schedule import EpochAccount, Schedule
 
 
-class Place(NamedTuple):
+class Position(NamedTuple):
     """Position of a sampler: the whole of its state."""
 
     epoch: int = 0
@@ -109,25 +109,24 @@ class Epochs:
             raise InputError(f"cost is {cost!r}; give a bload.Cost, such as that of bload.fit_cost")
         self.balance, self.cost = balance, cost
         self.block_sizes: tuple[int, ...] = ()
-        if type(block_sizes) is not int or block_sizes != 1:
-            if isinstance(block_sizes, int | np.integer) and block_sizes > 0:
-                plan = self.make_plan(0)
-                given = plan.sequence_lengths, self.t_max, int(block_sizes), self.batch_slots, cost
-                sizes = choose_sizes(*given, fills=plan.segments > plan.blocks)
-                rounded = round_up(np.array(sizes), self.multiple_of)
-                sizes = tuple(sorted({*rounded.tolist()}))
-            else:
-                sizes = check_sizes(block_sizes, self.t_max)
+        if not isinstance(block_sizes, int | np.integer) or block_sizes < 1:
+            sizes = check_sizes(block_sizes, self.t_max)
             self.block_sizes = sizes if len(sizes) > 1 else ()
+        elif block_sizes > 1:
+            plan = self.make_plan(0)
+            given = plan.sequence_lengths, self.t_max, int(block_sizes), self.batch_slots, cost
+            sizes = choose_sizes(*given, one_each=plan.segments == plan.blocks)
+            rounded = np.unique(round_up(np.array(sizes), self.multiple_of))
+            self.block_sizes = tuple(rounded.tolist()) if len(rounded) > 1 else ()
         self._plan: Plan | None = None
         self._schedule: Schedule | None = None
-        self._epoch = self._first_block = 0
-        """Epoch of the plan, and block at which the schedule begins."""
+        self._epoch = 0
+        """Epoch of the plan."""
         self.check()
 
     def check(self) -> None:
         """Build a schedule, so that invalid options fail now, not at step 0."""
-        self.schedule(Place())
+        self.schedule(Position())
 
     def obstacle(self, in_chunks: bool = False) -> str:
         """Return the option for which steps cannot begin at any block of an epoch, or "".
@@ -135,10 +134,10 @@ class Epochs:
         Args:
             in_chunks: blocks of a chunk are also packed without knowing the others.
         """
-        pack = find_packer(self.packer)
+        rule = find_packer(self.packer)
         options = {
             "long=carry": self.options.get("long") == "carry",
-            f"packer={self.packer}": pack.makes_batches or (in_chunks and pack.cuts_clips),
+            f"packer={self.packer}": rule.makes_batches or (in_chunks and rule.cuts_clips),
             f"balance={self.balance}": self.balance in ("window", "queue")
             or (in_chunks and self.balance != "none"),
             "last=drop": self.last == "drop",
@@ -159,14 +158,14 @@ class Epochs:
             self._plan, self._epoch = self.make_plan(epoch), epoch
         return self._plan
 
-    def first_block(self, place: Place) -> int:
-        """Return the block of the whole epoch with which ``place.first_step`` begins."""
-        return place.first_block
+    def first_block(self, position: Position) -> int:
+        """Return the block of the whole epoch with which ``position.first_step`` begins."""
+        return position.first_block
 
-    def schedule(self, place: Place) -> Schedule:
-        """Return the schedule of an epoch from ``place.first_step`` on, the same on every rank."""
-        plan, first_block = self.plan(place.epoch), self.first_block(place)
-        if self._schedule is None or self._first_block != first_block:
+    def schedule(self, position: Position) -> Schedule:
+        """Return an epoch's schedule from ``position.first_step`` on, the same on every rank."""
+        plan, first_block = self.plan(position.epoch), self.first_block(position)
+        if self._schedule is None or self._schedule.first_block != first_block:
             self._schedule = make_schedule(
                 plan,
                 self.world_size,
@@ -175,56 +174,55 @@ class Epochs:
                 balance=self.balance,
                 cost=self.cost,
                 last=self.last,
-                rng=np.random.default_rng([self.seed, place.epoch, 1]),
+                rng=np.random.default_rng([self.seed, position.epoch, 1]),
                 first_block=first_block,
             )
-            self._first_block = first_block
         return self._schedule
 
-    def steps(self, place: Place) -> int | None:
+    def steps(self, position: Position) -> int | None:
         """Return the steps of an epoch, the same on every rank; None if not known yet."""
-        return place.first_step + self.schedule(place).steps
+        return position.first_step + self.schedule(position).steps
 
-    def account(self, place: Place) -> EpochAccount:
+    def account(self, position: Position) -> EpochAccount:
         """Return the cost of an epoch over all ranks, with the steps before `first_step`."""
-        account = self.schedule(place).account
-        return replace(account, steps=place.first_step + account.steps)
+        account = self.schedule(position).account
+        return replace(account, steps=position.first_step + account.steps)
 
-    def batches(self, place: Place, rank: int) -> Iterator[StepList]:
-        """Yield the blocks of each batch of a rank from ``place.step`` on."""
-        schedule = self.schedule(place)
-        for step in range(place.step - place.first_step, schedule.steps):
+    def batches(self, position: Position, rank: int) -> Iterator[StepList]:
+        """Yield the blocks of each batch of a rank from ``position.step`` on."""
+        schedule = self.schedule(position)
+        for step in range(position.step - position.first_step, schedule.steps):
             micro_batches = schedule.micro_batches(step, rank)
             frames, count = schedule.frames_in_step(step), len(micro_batches)
             for micro_batch in micro_batches:
                 ends = micro_batch == micro_batches[-1]
-                slots, blocks = int(schedule.slots[micro_batch]), schedule.blocks(micro_batch)
+                slots, blocks = int(schedule.slots[micro_batch]), schedule.blocks_of(micro_batch)
                 yield StepList(
                     (schedule.plan.block(b) if b >= 0 else filler_block(slots) for b in blocks),
-                    Step(place.epoch, frames, count, ends, self.world_size, self.even),
+                    Step(position.epoch, frames, count, ends, self.world_size, self.even),
                 )
 
-    def normalise(self, place: Place) -> Place:
-        """Return the place as it is saved."""
-        return place
+    def normalise(self, position: Position) -> Position:
+        """Return the position as it is saved."""
+        return position
 
-    def resize(self, place: Place, before: int) -> Place:
-        """Return a place from which steps go on with another size than `before` blocks."""
-        if place.step == place.first_step:
-            return place
-        block = place.first_block + (place.step - place.first_step) * before
-        block = min(block, self.plan(place.epoch).blocks)
-        return place._replace(first_step=place.step, first_block=block)
+    def resize(self, position: Position, before: int) -> Position:
+        """Return a position from which steps go on with another size than `before` blocks."""
+        if position.step == position.first_step:
+            return position
+        block = position.first_block + (position.step - position.first_step) * before
+        block = min(block, self.plan(position.epoch).blocks)
+        return position._replace(first_step=position.step, first_block=block)
 
-    def describe(self, place: Place) -> str:
+    def describe(self, position: Position) -> str:
         """Return what an epoch is, in a line."""
-        account, plan = self.account(place), self.plan(place.epoch)
+        account, plan = self.account(position), self.plan(position.epoch)
         count, unit, size = self.micro_batches * self.blocks_per_batch, "blocks", ""
         if not plan.has_one_size:
             count, unit, size = self.micro_batches, "batches", "up to "
         sequence = plan.sequence
         if self.last == "drop":
-            is_trained_B = np.isin(np.arange(plan.blocks), self.schedule(place).block)
+            is_trained_B = np.isin(np.arange(plan.blocks), self.schedule(position).block)
             sequence = sequence[is_trained_B.repeat(np.diff(plan.offsets))]
         trained = len(np.unique(sequence))
         padded = trained * int(self.lengths.max())  # slots if each is padded to the longest
@@ -241,18 +239,18 @@ class Epochs:
     def definition(self) -> dict[str, Any]:
         """Return the settings that determine the blocks of a step, except those without effect."""
         sizes, is_balanced = self.block_sizes, self.balance != "none"
-        pack, batches_per_step = find_packer(self.packer), self.world_size * self.micro_batches
+        rule, batches_per_step = find_packer(self.packer), self.world_size * self.micro_batches
         settings = {
             "packer": self.packer,
             "t_max": self.t_max,
-            "options": {k: value for k, value in self.options.items() if value != pack.options[k]},
+            "options": {k: value for k, value in self.options.items() if value != rule.options[k]},
             "seed": self.seed,
             "last": self.last,
             "blocks per step": self.blocks_per_step,
             "multiple_of": self.multiple_of if self.multiple_of > 1 else None,
             "block_sizes": [*sizes] if sizes else None,
             "batch_slots": self.batch_slots if sizes else None,
-            "batches per step": batches_per_step if pack.makes_batches else None,
+            "batches per step": batches_per_step if rule.makes_batches else None,
             "balance": self.balance if is_balanced else None,
             "ranks": self.world_size if self.balance == "queue" else None,
             "cost": [*astuple(self.cost)] if is_balanced else None,

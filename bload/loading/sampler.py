@@ -14,7 +14,7 @@ from torch.utils.data import Sampler
 from bload.batch.step import StepList
 from bload.errors import InputError, check_choice, check_whole, differences, plural
 from bload.loading.chunks import Chunks
-from bload.loading.epochs import Epochs, Place, as_json_types
+from bload.loading.epochs import Epochs, Position, as_json_types
 from bload.loading.ranks import compare_ranks, resolve_rank
 from bload.packing.packers import check_packer_options
 from bload.packing.plan import Block, Plan
@@ -87,12 +87,12 @@ class BlockSampler(Sampler[list[Block]]):
                 "leave one of the two out"
             )
         self.lengths, self.t_max = self.epochs.lengths, self.epochs.t_max
-        # A pass begins at `_begin` and moves `place`. If it is broken off, the next pass begins
+        # A pass begins at `_begin` and moves `position`. If it is broken off, the next pass begins
         # there again; if it finishes the epoch, the next begins at step 0. After `load_state_dict`,
-        # a pass begins at the loaded place, even if that is the end of the epoch; `_is_loaded` is
-        # True until then. Each new pass, epoch or loaded place is a generation, and iterators of an
-        # older one raise.
-        self.place = self._begin = Place()
+        # a pass begins at the loaded position, even if that is the end of the epoch; `_is_loaded`
+        # is True until then. Each new pass, epoch or loaded position is a generation, and iterators
+        # of an older one raise.
+        self.position = self._begin = Position()
         self._is_loaded = False
         self._generation = 0
 
@@ -112,16 +112,16 @@ class BlockSampler(Sampler[list[Block]]):
     @property
     def epoch(self) -> int:
         """Current epoch, or the epoch of a loaded position."""
-        return self.place.epoch
+        return self.position.epoch
 
     @property
     def step(self) -> int:
         """Steps of the current epoch that are done."""
-        return self.place.step
+        return self.position.step
 
     @step.setter
     def step(self, step: int) -> None:
-        self.place = self.place._replace(step=step)
+        self.position = self.position._replace(step=step)
 
     @property
     def plan(self) -> Plan:
@@ -134,12 +134,12 @@ class BlockSampler(Sampler[list[Block]]):
 
         After an elastic resume, it begins at the first block that had not been trained.
         """
-        return self.epochs.schedule(self.place)
+        return self.epochs.schedule(self.position)
 
     @property
     def account(self) -> EpochAccount:
         """Cost of the current epoch, over all ranks; of all its parts after an elastic resume."""
-        return self.epochs.account(self.place)
+        return self.epochs.account(self.position)
 
     @property
     def steps(self) -> int | None:
@@ -147,14 +147,14 @@ class BlockSampler(Sampler[list[Block]]):
 
         With `chunk`, it is None until the last chunk of the epoch is packed.
         """
-        return self.epochs.steps(self.place)
+        return self.epochs.steps(self.position)
 
     def share_done(self, step: int) -> Fraction:
         """Return the share of the current epoch that is done after `step` steps.
 
         Steps count equally. After an elastic resume, steps before it count by their blocks.
         """
-        first_step, blocks = self.place.first_step, self.epochs.first_block(self.place)
+        first_step, blocks = self.position.first_step, self.epochs.first_block(self.position)
         before = Fraction(blocks, self.plan.blocks)
         return before + (1 - before) * Fraction(step - first_step, max(self.schedule.steps, 1))
 
@@ -162,11 +162,11 @@ class BlockSampler(Sampler[list[Block]]):
         """Batches of this rank in the current epoch; more than `steps` if a step takes several."""
         if self.steps is None:
             raise TypeError("with chunk, an epoch's batches are unknown before the last is packed")
-        batches = int(np.diff(self.schedule.shares)[self.rank :: self.world_size].sum())
-        return self.place.first_step * self.epochs.micro_batches + batches
+        batches = int(np.diff(self.schedule.rank_offsets)[self.rank :: self.world_size].sum())
+        return self.position.first_step * self.epochs.micro_batches + batches
 
     def __repr__(self) -> str:
-        return self.epochs.describe(self.place)
+        return self.epochs.describe(self.position)
 
     def __iter__(self) -> Iterator[list[Block]]:
         self.begin_pass()
@@ -185,7 +185,7 @@ class BlockSampler(Sampler[list[Block]]):
             next_epoch: a finished epoch is followed by the next one, not by itself.
         """
         is_next = self._is_finished and not self._is_loaded
-        self._move(Place(self.epoch + next_epoch) if is_next else self._begin)
+        self._move(Position(self.epoch + next_epoch) if is_next else self._begin)
         return self._generation
 
     def compare(self, **settings: Any) -> None:
@@ -193,15 +193,15 @@ class BlockSampler(Sampler[list[Block]]):
 
         It is a collective operation.
         """
-        position = {
-            **self.place._asdict(),
+        shared = {
+            **self.position._asdict(),
             **self.epochs.definition(),
             "micro_batches": self.epochs.micro_batches,
             "blocks per batch": self.epochs.blocks_per_batch,
             "balance": self.epochs.balance,
             **as_json_types(settings),
         }
-        compare_ranks(position, self.rank, self.world_size, self.process_group)
+        compare_ranks(shared, self.rank, self.world_size, self.process_group)
 
     def batches(self) -> Iterator[StepList]:
         """Yield the blocks of each batch of the pass under way.
@@ -210,7 +210,7 @@ class BlockSampler(Sampler[list[Block]]):
             InputError: in place of the next batch, if the sampler has been moved meanwhile.
         """
         generation, turn = self._generation, next(PASSES)
-        for number, blocks in enumerate(self.epochs.batches(self.place, self.rank)):
+        for number, blocks in enumerate(self.epochs.batches(self.position, self.rank)):
             self.check_pass(generation)
             blocks.turn = turn, number
             yield blocks
@@ -224,8 +224,8 @@ class BlockSampler(Sampler[list[Block]]):
     def _is_finished(self) -> bool:
         return self.step > 0 and self.step == self.steps
 
-    def _move(self, place: Place, is_loaded: bool = False) -> None:
-        self.place = self._begin = place
+    def _move(self, position: Position, is_loaded: bool = False) -> None:
+        self.position = self._begin = position
         self._is_loaded = is_loaded
         self._generation += 1
 
@@ -245,7 +245,7 @@ class BlockSampler(Sampler[list[Block]]):
                 f"epoch {self.epoch}; let the loop begin there: range(loader.epoch, ...)"
             )
         if epoch != self.epoch or (self._is_finished and not self._is_loaded):
-            self._move(Place(epoch))
+            self._move(Position(epoch))
 
     def state_dict(self, step: int | None = None) -> dict[str, Any]:
         """Return the position and the definition of the epochs, as plain values.
@@ -254,8 +254,8 @@ class BlockSampler(Sampler[list[Block]]):
             step: steps trained in this epoch. None takes the steps yielded, which is right only if
                 no worker prefetches, or if a loader counts the batches that it yields.
         """
-        place = self.place if step is None else self.place._replace(step=step)
-        return {**self.epochs.normalise(place)._asdict(), "plan": self.epochs.definition()}
+        position = self.position if step is None else self.position._replace(step=step)
+        return {**self.epochs.normalise(position)._asdict(), "plan": self.epochs.definition()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue at the position saved in `state`.
@@ -266,11 +266,11 @@ class BlockSampler(Sampler[list[Block]]):
             InputError: the state belongs to another plan; the message lists the differences.
         """
         is_position = isinstance(state, dict) and isinstance(state.get("plan"), dict)
-        numbers: list[Any] = [state.get(key) for key in Place._fields] if is_position else []
+        numbers: list[Any] = [state.get(key) for key in Position._fields] if is_position else []
         if not is_position or any(type(n) is not int or n < 0 for n in numbers):
             raise InputError(NO_STATE)
-        place, saved, definition = Place(*numbers), state["plan"], self.epochs.definition()
-        if not place.first_step and (place.first_block or place.chunk):
+        position, saved, definition = Position(*numbers), state["plan"], self.epochs.definition()
+        if not position.first_step and (position.first_block or position.chunk):
             raise InputError(NO_STATE)
         if changes := differences(saved, definition):
             before, now = saved.get(PER_STEP), definition[PER_STEP]
@@ -281,15 +281,15 @@ class BlockSampler(Sampler[list[Block]]):
                 if has_other_size and not self.epochs.obstacle():
                     advice += "; elastic=True goes on in steps of another size"
                 raise InputError(f"the saved position belongs to another plan: {changes}; {advice}")
-            place = self.epochs.resize(place, before)
+            position = self.epochs.resize(position, before)
             if self.rank == 0:
                 warnings.warn(
-                    f"epoch {place.epoch} goes on after step {place.step} with "
+                    f"epoch {position.epoch} goes on after step {position.step} with "
                     f"{plural(now, 'block')} per step instead of {before}; its steps differ from "
                     "those of an undisturbed run",
                     stacklevel=2,
                 )
-        steps = self.epochs.steps(place) if place.first_step <= place.step else -1
-        if steps is not None and place.step > steps:
+        steps = self.epochs.steps(position) if position.first_step <= position.step else -1
+        if steps is not None and position.step > steps:
             raise InputError(NO_STATE)
-        self._move(place, is_loaded=True)
+        self._move(position, is_loaded=True)

@@ -20,9 +20,9 @@ from bload.packing.plan import Block, filler_block
 
 
 def are_positions(state: Any, workers: int) -> bool:
-    """Return True for a step, the worker whose turn it is, and a position of each worker."""
+    """Return True for a step, the next worker, and a position of each worker."""
     try:
-        numbers, positions = [state["step"], state["turn"]], state["positions"]
+        numbers, positions = [state["step"], state["next_worker"]], state["positions"]
         for position in positions:
             blocks = [] if position["last"] is None else position["last"]
             waiting = [*position["waiting"], *chain(*blocks)]
@@ -30,7 +30,7 @@ def are_positions(state: Any, workers: int) -> bool:
             numbers += [*chain(*dict(waiting).items()), len(dict(waiting)) - len(waiting)]
         in_order = [position["worker"] for position in positions] == [*range(workers)]
         are_counts = all(type(number) is int and 0 <= number < 2**63 for number in numbers)
-        return are_counts and in_order and state["turn"] < workers
+        return are_counts and in_order and state["next_worker"] < workers
     except (KeyError, TypeError, ValueError):
         return False
 
@@ -93,7 +93,7 @@ class StreamBlocks(IterableDataset[Any]):
         self.sequences, self.decode = sequences, decode
         self.skip, self.sharded = skip, sharded
         self.t_max, self.window = t_max, window
-        self.rows = max(1, check_whole("batch_slots", batch_slots or 0, 0) // t_max)
+        self.blocks_per_batch = max(1, check_whole("batch_slots", batch_slots or 0, 0) // t_max)
         """Blocks in a batch; the last is filled up to `window` of them at most."""
         self.targets_per: TargetsPer = targets_per
         self.pad = copy_pad(pad)
@@ -101,36 +101,37 @@ class StreamBlocks(IterableDataset[Any]):
         self.world_size: Any = world_size
         self.positions: list[dict[str, Any]] = []
         """Start position of each worker, from the loader."""
-        self.turn = 0
-        """Number of the worker whose batch comes first."""
+        self.next_worker = 0
+        """The worker whose batch comes first."""
 
-    def __iter__(self) -> Iterator[tuple[Batch | None, dict[str, Any], Any]]:
-        """Yield each batch with its worker's position, as plain values.
+    def __iter__(self) -> Iterator[tuple[Batch | None, dict[str, Any], Any, str]]:
+        """Yield batch, position of the worker as plain values, like, and fault.
 
-        None instead of a batch stands at the end, and where a worker leaves out its first turn.
-        The third is None or, with the worker's first batch, its frames and targets without frames.
-        An `InputError` ends the batches, and its message is the third.
+        The batch is None at the end, and where a worker leaves out its first turn. Like is None or,
+        with a worker's first batch, its frames and targets without frames. Fault is the message of
+        an `InputError`, which ends the batches, or "".
         """
         info = get_worker_info()
         workers, worker = (info.num_workers, info.id) if info else (1, 0)
         begin = self.positions[worker]
         shard = _Shard(self, worker * self.world_size + self.rank, workers * self.world_size, begin)
-        if worker < self.turn:
-            yield None, begin, None
+        if worker < self.next_worker:
+            yield None, begin, None, ""
         blocks, like = shard.blocks(), None
         try:
-            while samples := list(islice(blocks, self.rows)):
+            while samples := list(islice(blocks, self.blocks_per_batch)):
                 is_first, like = like is None, samples[0].like
-                samples += [self.filler(like)] * (min(self.rows, self.window) - len(samples))
+                samples += self.fillers(like, len(samples))
                 batch = collate_blocks(samples, self.pad)
-                yield batch, shard.position(), like if is_first else None
-            yield None, shard.position(), None
+                yield batch, shard.position(), like if is_first else None, ""
+            yield None, shard.position(), None, ""
         except InputError as error:  # raised in a worker, it would contain the traceback
-            yield None, begin, str(error)
+            yield None, shard.position(), None, str(error)
 
-    def filler(self, like: tuple[Any, Any]) -> BlockSample:
-        """Return an empty block, for frames and targets of the kinds of `like`."""
-        return BlockSample(filler_block(self.t_max), (), (), like, self.targets_per)
+    def fillers(self, like: tuple[Any, Any], blocks: int = 0) -> list[BlockSample]:
+        """Return the empty blocks of a batch that has some, for values of the kinds of `like`."""
+        filler = BlockSample(filler_block(self.t_max), (), (), like, self.targets_per)
+        return [filler] * (min(self.blocks_per_batch, self.window) - blocks)
 
 
 class _Shard:

@@ -79,38 +79,38 @@ class StreamLoader:
             )
         self._like: tuple[Any, Any] | None = None
         """Frames and targets of this rank's first batch without frames."""
-        self._place = self._begin = self._beginning()
+        self._state = self._begin = self._beginning()
         """After the last batch, and where the next iteration begins: loaded, or the beginning."""
-        self._iterations = 0
+        self._generation = 0
 
     def _beginning(self) -> dict[str, Any]:
         positions: list[dict[str, Any]] = [
             {"worker": worker, "read": 0, "passed": 0, "skipped": 0, "waiting": [], "last": None}
             for worker in range(self._workers)
         ]
-        return {"step": 0, "turn": 0, "positions": positions}
+        return {"step": 0, "next_worker": 0, "positions": positions}
 
     @property
     def step(self) -> int:
         """Batches yielded since the beginning of the stream."""
-        return int(self._place["step"])
+        return int(self._state["step"])
 
     def __iter__(self) -> Iterator[Batch]:
-        self._iterations = iteration = self._iterations + 1
-        self._place = place = deepcopy(self._begin)
-        positions = place["positions"]
+        self._generation = generation = self._generation + 1
+        self._state = state = deepcopy(self._begin)
+        positions = state["positions"]
         self._skips = [position["skipped"] for position in positions]
-        self.stream.positions, self.stream.turn = [*positions], place["turn"]
+        self.stream.positions, self.stream.next_worker = [*positions], state["next_worker"]
         batches = iter(self.data)
         batch, position, fault = self._next(batches)
         filler = self._agree_on_filler(fault)
         while frames := self._frames_of_step(batch, fault):
-            if iteration != self._iterations:
+            if generation != self._generation:
                 raise InputError(ENDED)
             if position:
                 positions[position["worker"]] = position
-                place["turn"] = (position["worker"] + 1) % self._workers
-            place["step"] += 1
+                state["next_worker"] = (position["worker"] + 1) % self._workers
+            state["step"] += 1
             ranks = self.stream.world_size if has_group() else 1
             yield replace(batch or filler, step=Step(0, frames, ranks=ranks))
             batch, position, fault = self._next(batches)
@@ -120,14 +120,14 @@ class StreamLoader:
 
     def _next(self, batches: Iterator[Any]) -> tuple[Any, Any, str]:
         """Return the next batch with its position, or None at the end, and an error or ""."""
-        for batch, position, like in batches:
-            if isinstance(like, str):
-                return None, None, like
-            self._skips[position["worker"]] = position["skipped"]
+        for batch, position, like, fault in batches:
+            worker = position["worker"]
+            self._skips[worker] = position["skipped"]
             if like is not None:
                 self._like = self._like or like
-                if fault := compare_kinds(f"worker {position['worker']}", like, self._like):
-                    return None, None, fault
+                fault = compare_kinds(f"worker {worker}", like, self._like)
+            if fault:
+                return None, None, fault
             if batch is not None:
                 return batch, position, ""
         return None, None, ""
@@ -174,15 +174,14 @@ class StreamLoader:
             raise InputError(f"the stream has no sequence to pack; {skipped} were skipped")
         if not likes:
             return None
-        rows = min(stream.rows, stream.window)
-        return collate_blocks([stream.filler(likes[0])] * rows, stream.pad)
+        return collate_blocks(stream.fillers(likes[0]), stream.pad)
 
     def _definition(self) -> dict[str, Any]:
         """Return the settings that all ranks share and a position depends on."""
         stream = self.stream
         return {
             "t_max": stream.t_max,
-            "blocks per batch": stream.rows,
+            "blocks per batch": stream.blocks_per_batch,
             "window": stream.window,
             "ranks": stream.world_size,
             "workers": self._workers,
@@ -197,7 +196,7 @@ class StreamLoader:
         """
         definition = as_json_types({"rank": self.stream.rank, **self._definition()})
         # copied, since torch.distributed.checkpoint loads into it
-        return {**deepcopy(self._place), "stream": definition}
+        return {**deepcopy(self._state), "stream": definition}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue after the last batch yielded before `state` was saved by this rank.
@@ -217,5 +216,5 @@ class StreamLoader:
             )
         if not (is_state and are_positions(state, self._workers)):
             raise InputError("this is no state_dict of a StreamLoader")
-        self._place = self._begin = {key: state[key] for key in self._place}
-        self._iterations += 1
+        self._state = self._begin = {key: state[key] for key in self._state}
+        self._generation += 1

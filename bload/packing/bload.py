@@ -39,8 +39,8 @@ def pack(
         draw: what is drawn among those that fit: a ``video``, or first a ``length``.
     """
     pieces = whole_pieces(lengths, t_max, long)
-    order, sizes = fill(pieces[2], t_max, rng, draw)
-    block = rng.permutation(len(sizes))
-    begin, sizes = (np.cumsum(sizes) - sizes)[block], sizes[block]
-    order = order[np.repeat(begin, sizes) + index_within(sizes)]
-    return plan_from_arrays(order, sizes, pieces, lengths, t_max)
+    order, counts = fill(pieces[2], t_max, rng, draw)
+    block = rng.permutation(len(counts))
+    begin, counts = (np.cumsum(counts) - counts)[block], counts[block]
+    order = order[np.repeat(begin, counts) + index_within(counts)]
+    return plan_from_arrays(order, counts, pieces, lengths, t_max)

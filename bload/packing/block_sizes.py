@@ -20,7 +20,7 @@ from bload.packing.cost import Cost
 from bload.packing.plan import Block, Plan
 
 CANDIDATES = 256
-"""Most lengths that are candidates for a size, spread evenly over the different lengths."""
+"""Most lengths that are candidates for a size, at equal distances among the different lengths."""
 
 
 def choose_sizes(
@@ -30,7 +30,7 @@ def choose_sizes(
     batch_slots: int,
     cost: Cost,
     *,
-    fills: bool = True,
+    one_each: bool = False,
 ) -> tuple[int, ...]:
     """Return up to `number` block sizes, `t_max` the last, that make an epoch cost least.
 
@@ -42,20 +42,20 @@ def choose_sizes(
             `t_max`.
         batch_slots: slots in a batch, which holds ``batch_slots // size`` blocks.
         cost: cost of slots, walked slots and batches.
-        fills: False for packers that put one sequence into a block.
+        one_each: the packer puts one sequence into a block.
     """
-    if fills and cost.walk == cost.launch == 0:
+    if not one_each and cost.walk == cost.launch == 0:
         cost = Cost(walk=1)  # full blocks of any size have the same total of slots
     lengths = np.sort(np.minimum(lengths, t_max))
     different = np.unique(lengths)
-    spread = np.linspace(0, len(different) - 1, CANDIDATES).astype(int)
+    candidate = np.linspace(0, len(different) - 1, CANDIDATES).astype(int)
     fractions = [t_max // n for n in (1, 2, 3, 4)]
-    size_K = np.unique([0, *different[spread], *fractions])
+    size_K = np.unique([0, *different[candidate], *fractions])
     rows_K = batch_slots // np.maximum(size_K, 1)
     price_K = size_K * cost.slot + cost.of_shape(size_K) / rows_K
     upto_K = np.searchsorted(lengths, size_K, side="right")
     blocks_KK = upto_K - upto_K[:, None]  # of size k, for sequences longer than size i
-    if fills:
+    if not one_each:
         frames_K = np.append(0, np.cumsum(lengths))[upto_K]
         by_frames_KK = -((frames_K[:, None] - frames_K) // np.maximum(size_K, 1))  # rounded up
         half_K = np.searchsorted(lengths, size_K / 2, side="right")
@@ -95,7 +95,7 @@ def pack_block_sizes(
     sizes: Sequence[int],
     rng: np.random.Generator,
     *,
-    alone: bool = False,
+    one_each: bool = False,
     **options: Any,
 ) -> Plan:
     """Pack into blocks of several sizes, in random order.
@@ -106,9 +106,9 @@ def pack_block_sizes(
 
     Args:
         sizes: slots of the blocks, ascending.
-        alone: `pack` puts one sequence or clip into a block, so that only the last step is left.
+        one_each: `pack` puts one sequence or clip into a block, so that only the last step is left.
     """
-    if alone:
+    if one_each:
         plan = pack(lengths, sizes[-1], rng, **options)
         return replace(plan, slots=np.array(sizes)[np.searchsorted(sizes, plan.block_frames)])
     remaining = rng.permutation(len(lengths))

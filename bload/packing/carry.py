@@ -40,8 +40,8 @@ def pack_carry(
     long, short = np.flatnonzero(is_long), np.flatnonzero(~is_long)
     blocks = [[piece] for piece in long.tolist()]
     if not one_each:
-        order, sizes = fill(length[short], t_max, rng, rooms=t_max - length[long])
-        filled = np.split(short[order], np.cumsum(sizes))[:-1]
+        order, counts = fill(length[short], t_max, rng, rooms=t_max - length[long])
+        filled = np.split(short[order], np.cumsum(counts))[:-1]
         for block, added in zip(blocks, filled, strict=True):
             block += added.tolist()
         short = np.delete(short, order)

@@ -43,6 +43,9 @@ class Cost:
         return self.walk * np.asarray(t_max, dtype=float) + self.launch
 
 
+COST_PER_SLOT = Cost()
+
+
 def fit_cost(work: Sequence[tuple[float, ...]], seconds: Sequence[float]) -> Cost:
     """Fit a cost in milliseconds to timed micro-batches, with no coefficient below 0.
 

@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 
 from bload.errors import check_choice
-from bload.packing.pieces import index_within, shuffled_by_length
+from bload.packing.pieces import index_within, one_by_one, shuffled_by_length
 
 Draw = Literal["video", "length"]
 
@@ -44,8 +44,9 @@ def fill(
     check_choice("draw", draw, ("video", "length"))
     piece = shuffled_by_length(lengths, rng)
     sizes, first, number = np.unique(lengths[piece], return_index=True, return_counts=True)
+    draws = one_by_one(lambda: rng.random(1024))
     room_of_block = itertools.repeat(t_max) if rooms is None else rooms.tolist()
-    blocks = _fill(sizes.tolist(), number.tolist(), room_of_block, draw, _draws(rng))
+    blocks = _fill(sizes.tolist(), number.tolist(), room_of_block, draw, draws)
     order = np.fromiter(itertools.chain.from_iterable(blocks), np.int64)
     counts = np.fromiter(map(len, blocks), np.int64)
     if rooms is not None:  # no piece was left for the other blocks
@@ -103,9 +104,3 @@ def _fill(
                     i += i & -i
         blocks.append(block)
     return blocks
-
-
-def _draws(rng: np.random.Generator) -> Iterator[float]:
-    """Yield uniform random numbers, drawn in bulk because single draws are slow in Python."""
-    while True:
-        yield from rng.random(1024).tolist()

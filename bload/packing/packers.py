@@ -73,8 +73,7 @@ PACKERS: dict[str, Packer | Callable[..., Plan]] = {
 
 def find_packer(name: str) -> Packer:
     """Return the packer of a name, or raise `InputError`."""
-    if name not in PACKERS:
-        raise InputError(f"there is no packer {name!r}; choose one of {', '.join(PACKERS)}")
+    check_choice("packer", name, PACKERS)
     pack = PACKERS[name]
     return pack if isinstance(pack, Packer) else Packer(pack)
 
@@ -115,7 +114,7 @@ def make_plan(
     *,
     block_sizes: Sequence[int] = (),
     multiple_of: int = 1,
-    chunk: int | None = None,
+    rng: np.random.Generator | None = None,
     **options: Any,
 ) -> Plan:
     """Make the plan of one epoch; equal arguments give equal plans.
@@ -124,77 +123,76 @@ def make_plan(
         lengths: frames of every sequence, ``(sequences,)``.
         packer: a key of `PACKERS`.
         t_max: slots in a block; None takes `natural_t_max`.
-        seed: random seed; the generator is ``np.random.default_rng([seed, epoch])``.
+        seed: random seed; `rng` is by default ``np.random.default_rng([seed, epoch])``.
         epoch: number of the epoch, from 0.
         block_sizes: block sizes, `t_max` the largest; empty for `t_max` alone.
         multiple_of: slots of every segment and block are a multiple of this, see `Epochs`.
-        chunk: number of the chunk of the epoch that has these lengths; its generator is
-            ``np.random.default_rng([seed, epoch, 2, chunk])``.
+        rng: the only source of randomness.
         options: options of the packer.
 
     Raises:
         InputError: unknown packer or option, a number out of range, a length that does not fit.
     """
-    pack = find_packer(packer)
+    rule = find_packer(packer)
     check_packer_options(packer, options, make_plan)
-    long = {**pack.options, **options}.get("long")
+    long = {**rule.options, **options}.get("long")
     if "long" in options:
-        check_choice("long", long, get_args(LongWithoutCarry if pack.makes_batches else Long))
+        check_choice("long", long, get_args(LongWithoutCarry if rule.makes_batches else Long))
     lengths = check_lengths(lengths)
-    unit = check_whole("multiple_of", multiple_of, 1)
-    t_max = natural_t_max(lengths, packer, unit) if t_max is None else t_max
+    multiple_of = check_whole("multiple_of", multiple_of, 1)
+    t_max = natural_t_max(lengths, packer, multiple_of) if t_max is None else t_max
     t_max = check_whole("t_max", t_max, 1, 2**31 - 1)
-    entropy = [check_whole("seed", seed, 0), check_whole("epoch", epoch, 0)]
-    rng = np.random.default_rng(entropy if chunk is None else [*entropy, 2, chunk])
+    entropy = check_whole("seed", seed, 0), check_whole("epoch", epoch, 0)
+    rng = rng or np.random.default_rng(entropy)
     sizes = check_sizes(block_sizes, t_max)
-    if sizes and pack.makes_batches:
+    if sizes and rule.makes_batches:
         raise InputError(f"{packer} makes batches of its own sizes; leave block_sizes out")
     if sizes and long == "carry":
         raise InputError("long=carry needs blocks of one size; leave block_sizes out")
-    if unit > 1:
-        _check_aligned(lengths, t_max, sizes, long, unit)
+    if multiple_of > 1:
+        _check_aligned(lengths, t_max, sizes, long, multiple_of)
         if "batch_slots" in options:
-            options["batch_slots"] //= unit
-    units = -(-lengths // unit)
-    if pack.cuts_clips:  # clips are of whole units
-        is_cut = lengths > t_max if pack.keeps_short else slice(None)
-        units[is_cut] = lengths[is_cut] // unit
-    packed = units, t_max // unit
+            options["batch_slots"] //= multiple_of
+    multiples = -(-lengths // multiple_of)
+    if rule.cuts_clips:  # clips are of whole multiples
+        is_cut = lengths > t_max if rule.keeps_short else slice(None)
+        multiples[is_cut] = lengths[is_cut] // multiple_of
+    packed = multiples, t_max // multiple_of
     if long == "carry":
         options.pop("long", None)
-        plan = pack_carry(pack.pack, *packed, rng, one_each=pack.one_each, **options)
+        plan = pack_carry(rule.pack, *packed, rng, one_each=rule.one_each, **options)
     elif not sizes:
-        plan = pack.pack(*packed, rng, **options)
+        plan = rule.pack(*packed, rng, **options)
     else:
-        sizes = tuple(size // unit for size in sizes)
-        alone = pack.one_each or pack.cuts_clips
-        plan = pack_block_sizes(pack.pack, units, sizes, rng, alone=alone, **options)
+        sizes = tuple(size // multiple_of for size in sizes)
+        one_each = rule.one_each or rule.cuts_clips
+        plan = pack_block_sizes(rule.pack, multiples, sizes, rng, one_each=one_each, **options)
     if not isinstance(plan, Plan):
         raise InputError(f"the packer {packer} returned a {type(plan).__name__}; return a Plan")
-    if unit == 1:
+    if multiple_of == 1:
         return plan
-    first = plan.first * unit
+    first = plan.first * multiple_of
     return replace(
         plan,
-        t_max=plan.t_max * unit,
+        t_max=plan.t_max * multiple_of,
         sequence_lengths=lengths,
         first=first,
-        length=np.minimum(plan.length * unit, lengths[plan.sequence] - first),
-        slots=plan.slots * unit,
-        multiple_of=unit,
+        length=np.minimum(plan.length * multiple_of, lengths[plan.sequence] - first),
+        slots=plan.slots * multiple_of,
+        multiple_of=multiple_of,
     )
 
 
 def _check_aligned(
-    lengths: np.ndarray, t_max: int, sizes: Sequence[int], long: str | None, unit: int
+    lengths: np.ndarray, t_max: int, sizes: Sequence[int], long: str | None, multiple_of: int
 ) -> None:
     """Raise InputError if a block is not of whole units of slots, or a sequence would be cut."""
-    if wrong := [size for size in (t_max, *sizes) if size % unit]:
+    if wrong := [size for size in (t_max, *sizes) if size % multiple_of]:
         key = "t_max is" if wrong[0] == t_max else "block_sizes has"
-        raise InputError(f"{key} {wrong[0]}; give multiples of {unit}, as multiple_of is")
+        raise InputError(f"{key} {wrong[0]}; give multiples of {multiple_of}, as multiple_of is")
     if long in ("carry", "split"):
         raise InputError(
-            f"multiple_of is {unit} but long={long} cuts sequences; raise t_max to the "
+            f"multiple_of is {multiple_of} but long={long} cuts sequences; raise t_max to the "
             "longest, set long=truncate, or leave multiple_of out"
         )
-    check_fit(lengths, t_max, long, multiple_of=unit)
+    check_fit(lengths, t_max, long, multiple_of=multiple_of)

@@ -1,6 +1,6 @@
-"""Sequences longer than a block: refused, cut into pieces, or truncated."""
+"""Pieces: the sequences, or parts of those longer than a block; and what several packers share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Literal, get_args
 
 import numpy as np
@@ -23,6 +23,23 @@ def shuffled_by_length(lengths: np.ndarray, rng: np.random.Generator) -> np.ndar
     """Return the pieces from the shortest to the longest, those of equal length at random."""
     order = rng.permutation(len(lengths))
     return order[np.argsort(lengths[order], kind="stable")]
+
+
+def next_fit(lengths: np.ndarray, t_max: int) -> np.ndarray:
+    """Put pieces into blocks in their order; one that does not fit begins the next block.
+
+    Return offsets, ``(blocks + 1,)``: block b holds the pieces ``offsets[b]:offsets[b + 1]``.
+    """
+    ends, offsets = np.append(0, np.cumsum(lengths)), [0]
+    while offsets[-1] < len(lengths):
+        offsets.append(int(np.searchsorted(ends, ends[offsets[-1]] + t_max, side="right")) - 1)
+    return np.array(offsets)
+
+
+def one_by_one(draw: Callable[[], np.ndarray]) -> Iterator[float]:
+    """Yield the numbers that `draw` draws in bulk, because single draws are slow in Python."""
+    while True:
+        yield from draw().tolist()
 
 
 def check_fit(

@@ -144,7 +144,7 @@ class Plan:
                 raise ValueError("blocks of one batch must have equally many slots")
         self._check_frames_once()
         if self.carries:
-            _ = self.follows
+            _ = self.continued
 
     def _check_inside(self) -> None:
         total = self.sequence_lengths[self.sequence]
@@ -227,16 +227,16 @@ class Plan:
         return np.diff(running[self.offsets])
 
     @cached_property
-    def follows(self) -> np.ndarray:
+    def continued(self) -> np.ndarray:
         """Block that each block's first segment continues, ``(blocks,)``; -1 for none.
 
         Raises:
             ValueError: a segment continues inside a block, or after a block that is not full.
         """
-        follows = np.full(self.blocks, -1)
+        continued = np.full(self.blocks, -1)
         later = np.flatnonzero(self.first > 0) if self.carries else np.zeros(0, np.int64)
         if len(later) == 0:
-            return follows
+            return continued
         block = self.block_of_segment()
         last = self.offsets[1:] - 1
         ends = {
@@ -251,8 +251,8 @@ class Plan:
                     f"segment {s} cannot go on with a state: it is not the first of its block, or "
                     "no full block ends with the frame before"
                 )
-            follows[block[s]] = before
-        return follows
+            continued[block[s]] = before
+        return continued
 
     @cached_property
     def lower_bound(self) -> int:
@@ -274,7 +274,7 @@ class Plan:
             raise IndexError(f"block {index} of a plan of {self.blocks} blocks")
         part = slice(self.offsets[index], self.offsets[index + 1])
         slots = int(self.slots[index])
-        continues = bool(self.carries and self.follows[index] >= 0)
+        continues = bool(self.carries and self.continued[index] >= 0)
         columns = self.sequence[part], self.first[part], self.length[part]
         return Block(index, slots, *columns, continues, self.multiple_of)
 
@@ -291,14 +291,14 @@ def plan_from_blocks(
     carries: bool = False,
 ) -> Plan:
     """Make a plan from lists of piece numbers, one per block; see `plan_from_arrays`."""
-    sizes = np.fromiter((len(block) for block in blocks), dtype=np.int64, count=len(blocks))
-    order = np.fromiter(itertools.chain.from_iterable(blocks), np.int64, count=int(sizes.sum()))
-    return plan_from_arrays(order, sizes, pieces, sequence_lengths, t_max, carries)
+    counts = np.fromiter((len(block) for block in blocks), dtype=np.int64, count=len(blocks))
+    order = np.fromiter(itertools.chain.from_iterable(blocks), np.int64, count=int(counts.sum()))
+    return plan_from_arrays(order, counts, pieces, sequence_lengths, t_max, carries)
 
 
 def plan_from_arrays(
     order: np.ndarray,
-    sizes: np.ndarray,
+    counts: np.ndarray,
     pieces: tuple[np.ndarray, np.ndarray, np.ndarray],
     sequence_lengths: np.ndarray,
     t_max: int,
@@ -308,9 +308,9 @@ def plan_from_arrays(
 
     Args:
         order: piece numbers, ``(pieces,)``.
-        sizes: number of pieces in every block, ``(blocks,)``.
+        counts: number of pieces in every block, ``(blocks,)``.
         pieces: sequence, first frame and length of every piece (see `bload.packing.pieces`).
     """
     sequence, first, length = (array[order] for array in pieces)
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    offsets = np.concatenate([[0], np.cumsum(counts)])
     return Plan(t_max, sequence_lengths, sequence, first, length, offsets, carries=carries)

@@ -12,7 +12,7 @@ by frames or tokens (Lhotse, torchtune). Cost: a few vector operations.
 import numpy as np
 
 from bload.errors import check_whole
-from bload.packing.pieces import LongWithoutCarry, whole_pieces
+from bload.packing.pieces import LongWithoutCarry, next_fit, whole_pieces
 from bload.packing.plan import Plan
 
 
@@ -31,12 +31,9 @@ def pack(
     """
     sequence, first, length = whole_pieces(lengths, t_max, long)
     order = rng.permutation(len(sequence))
-    ends = np.append(0, np.cumsum(length[order]))
     full = max(check_whole("batch_slots", batch_slots, 0), t_max)
-    offsets = [0]
-    while offsets[-1] < len(order):
-        offsets.append(int(np.searchsorted(ends, ends[offsets[-1]] + full, side="right")) - 1)
+    offsets = next_fit(length[order], full)
     slots = np.add.reduceat(length[order], offsets[:-1])
     segments = sequence[order], first[order], length[order]
     batches = np.arange(len(offsets))
-    return Plan(full, lengths, *segments, np.array(offsets), slots, batches)
+    return Plan(full, lengths, *segments, offsets, slots, batches)

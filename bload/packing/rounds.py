@@ -11,6 +11,8 @@ factor of about five, and end when few blocks become full.
 
 import numpy as np
 
+from bload.packing.pieces import index_within
+
 LOOSE = 0.3
 """Share of the pieces that a round keeps loose."""
 FITS = 2
@@ -23,7 +25,7 @@ PROGRESS = 0.1
 """Share of a round's blocks that must become full for another round."""
 STEPS = 48
 """Length of a line in full blocks, and so about the number of steps for any number of pieces."""
-CHUNK = 2**17
+AT_ONCE = 2**17
 """Number of pieces packed at the same time, which bounds the memory."""
 
 
@@ -45,8 +47,8 @@ def full_blocks(
     while len(loose) > MAX_LEFT_OVER:
         remaining, tried, before = [], 0, done
         spared = spare // max(blocks - done, 1)
-        for chunk in np.array_split(loose, -(-len(loose) // CHUNK)):
-            packed = _Round(chunk, size_P, t_max)
+        for part in np.array_split(loose, -(-len(loose) // AT_ONCE)):
+            packed = _Round(part, size_P, t_max)
             for _ in range(FITS):
                 frames_loose = int(size_P[packed.loose].sum())
                 if frames_loose * len(size_P) <= frames * len(packed.loose):
@@ -96,9 +98,8 @@ class _Round:
         self.size_P, self.t_max = size_P, t_max
         first, after = cut_line(size_P[pieces[: int(len(pieces) * (1 - LOOSE))]], t_max)
         count_B = after - first
-        start_B = np.cumsum(count_B) - count_B
         self.block = np.repeat(np.arange(len(first)), count_B)
-        placed = np.arange(len(self.block)) + np.repeat(first - start_B, count_B)
+        placed = np.repeat(first, count_B) + index_within(count_B)
         self.piece = pieces[placed]
         self.loose = np.delete(pieces, placed)
         frames = np.bincount(self.block, size_P[self.piece], len(first))

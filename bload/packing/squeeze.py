@@ -12,8 +12,11 @@ integer.
 
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
+from itertools import pairwise
 
 import numpy as np
+
+from bload.packing.pieces import next_fit, one_by_one
 
 PARTNER_WITH_ROOM = 0.8
 """Share of moves that pool a random block with room. The others pool the emptiest with any
@@ -116,12 +119,6 @@ def fullest_subset(
     return subset, rest, room
 
 
-def _draws(rng: np.random.Generator) -> Iterator[float]:
-    """Yield uniform random numbers, drawn in bulk because single draws are slow in Python."""
-    while True:
-        yield from reversed(rng.random(4096).tolist())
-
-
 def squeeze_tail(
     block_P: np.ndarray,
     blocks: int,
@@ -144,11 +141,12 @@ def squeeze_tail(
     lists: dict[int, list[int]] = {}
     for number, block in zip(size, block_P[piece].tolist(), strict=True):
         lists.setdefault(block, []).append(number)
-    loose = rng.permutation(np.array(lists.pop(-1, []), dtype=np.int64)).tolist()
+    loose = rng.permutation(np.array(lists.pop(-1, []), dtype=np.int64))
+    bounds = pairwise(next_fit(size_P[loose], t_max))
     untouched = blocks - len(lists)
     least = max(bound - untouched, -(-sum(size.values()) // t_max))
-    squeezed = [*_side_by_side(loose, size, t_max), *lists.values()]
-    squeeze(squeezed, size, t_max, least, _draws(rng))
+    squeezed = [*(loose[begin:end].tolist() for begin, end in bounds), *lists.values()]
+    squeeze(squeezed, size, t_max, least, one_by_one(lambda: rng.random(4096)[::-1]))
     for b, pieces in enumerate(squeezed):
         block_P[pieces] = blocks + b
     used = np.bincount(block_P) > 0
@@ -174,16 +172,3 @@ def _choose(
     chosen_B[open_blocks] = True
     chosen_B[rng.permutation(blocks)[:partners]] = True
     return chosen_B
-
-
-def _side_by_side(pieces: list[int], size: dict[int, int], t_max: int) -> list[list[int]]:
-    """Return blocks of the pieces in their order; a piece that does not fit begins the next."""
-    blocks: list[list[int]] = []
-    room = 0
-    for piece in pieces:
-        if size[piece] > room:
-            blocks.append([])
-            room = t_max
-        blocks[-1].append(piece)
-        room -= size[piece]
-    return blocks

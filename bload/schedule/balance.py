@@ -19,11 +19,11 @@ from typing import Literal
 import numpy as np
 
 from bload.errors import InputError, check_choice, check_whole
-from bload.packing.cost import Cost
+from bload.packing.cost import COST_PER_SLOT, Cost
 from bload.packing.pieces import index_within
 from bload.packing.plan import Plan
 from bload.schedule.carried_rows import place_in_rows
-from bload.schedule.schedule import COST_PER_SLOT, Schedule
+from bload.schedule.schedule import Schedule
 
 Last = Literal["fill", "drop"]
 Steps = list[np.ndarray]
@@ -91,7 +91,7 @@ def equal_counts(cost_U: np.ndarray, ranks: int) -> np.ndarray:
     """Give all ranks equal numbers of units at about equal cost, by differencing.
 
     Karmarkar and Karp (1982) with equal numbers: start with groups of one unit per rank; join the
-    two of largest spread, the costliest of one with the cheapest of the other.
+    two with the widest range of costs, the costliest of one with the cheapest of the other.
     """
     cost_V = np.pad(cost_U, (0, -len(cost_U) % ranks))  # with units that cost nothing
     order_GR = np.argsort(-cost_V, kind="stable").reshape(-1, ranks)
@@ -207,15 +207,15 @@ def make_schedule(
     micro_SR = np.maximum(-(-count_G // rows), 1).reshape(-1, ranks)
     if balance != "counts":
         micro_SR = micro_SR.max(axis=1, keepdims=True).repeat(ranks, axis=1)
-    first_micro = np.append(0, np.cumsum(micro_SR))
-    unit_E = np.full(first_micro[-1] * rows, -1)  # -1 is a filler, a unit of one block
-    unit_E[first_micro[group] * rows + index_within(count_G)] = unit
+    rank_offsets = np.append(0, np.cumsum(micro_SR))
+    unit_E = np.full(rank_offsets[-1] * rows, -1)  # -1 is a filler, a unit of one block
+    unit_E[rank_offsets[group] * rows + index_within(count_G)] = unit
     size_E = np.append(np.diff(unit_offsets), 1)[unit_E]
     entry = np.repeat(unit_offsets[unit_E], size_E) + index_within(size_E)
     block = np.append(block_B, -1)[entry]
     offsets = np.append(0, np.cumsum(size_E))[::rows]
     slots = np.append(plan.slots, plan.slots.min())[block[offsets[:-1]]]
-    return Schedule(plan, ranks, block, slots, offsets, first_micro, first_block)
+    return Schedule(plan, ranks, block, slots, offsets, rank_offsets, first_block)
 
 
 def _make_units(plan: Plan, batch_slots: int) -> tuple[np.ndarray, np.ndarray]:

@@ -17,14 +17,13 @@ def place_in_rows(plan: Plan, rows: int, rng: np.random.Generator) -> np.ndarray
     Args:
         rows: number of rows over all ranks.
     """
-    successor = np.full(plan.blocks, -1)
-    later = np.flatnonzero(plan.follows >= 0)
-    successor[plan.follows[later]] = later
+    later = np.flatnonzero(plan.continued >= 0)
+    successors = dict(zip(plan.continued[later].tolist(), later.tolist(), strict=True))
     chains = []
-    for head in np.flatnonzero(plan.follows < 0).tolist():
+    for head in np.flatnonzero(plan.continued < 0).tolist():
         chain = [head]
-        while successor[chain[-1]] >= 0:
-            chain.append(int(successor[chain[-1]]))
+        while chain[-1] in successors:
+            chain.append(successors[chain[-1]])
         chains.append(chain)
     chains = sorted((chains[i] for i in rng.permutation(len(chains))), key=len, reverse=True)
     row_chains: list[list[list[int]]] = [[] for _ in range(rows)]

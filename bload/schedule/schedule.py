@@ -5,10 +5,8 @@ from functools import cached_property
 
 import numpy as np
 
-from bload.packing.cost import Cost
+from bload.packing.cost import COST_PER_SLOT, Cost
 from bload.packing.plan import Plan
-
-COST_PER_SLOT = Cost()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +39,8 @@ class Schedule:
         block: block numbers, micro-batch after micro-batch, ``(entries,)``; -1 is a filler.
         slots: slots of the blocks of each micro-batch, ``(micro-batches,)``.
         offsets: ``(micro-batches + 1,)``; micro-batch m holds ``block[offsets[m]:offsets[m + 1]]``.
-        shares: ``(steps x ranks + 1,)``; in step s, rank r computes the micro-batches ``shares[i]``
-            to ``shares[i + 1] - 1``, where i is ``s * ranks + r``.
+        rank_offsets: ``(steps x ranks + 1,)``; in step s, rank r computes the micro-batches
+            ``rank_offsets[i]:rank_offsets[i + 1]``, where i is ``s * ranks + r``.
         first_block: number of the plan's blocks that were trained before, in its order.
     """
 
@@ -51,26 +49,29 @@ class Schedule:
     block: np.ndarray
     slots: np.ndarray
     offsets: np.ndarray
-    shares: np.ndarray
+    rank_offsets: np.ndarray
     first_block: int = 0
 
     @property
     def steps(self) -> int:
         """Steps per rank."""
-        return (len(self.shares) - 1) // self.ranks
+        return (len(self.rank_offsets) - 1) // self.ranks
 
     def micro_batches(self, step: int, rank: int) -> range:
         """Return the numbers of a rank's micro-batches in a step."""
         group = step * self.ranks + rank
-        return range(int(self.shares[group]), int(self.shares[group + 1]))
+        return range(int(self.rank_offsets[group]), int(self.rank_offsets[group + 1]))
 
-    def blocks(self, micro_batch: int) -> np.ndarray:
+    def blocks_of(self, micro_batch: int) -> np.ndarray:
         """Return the blocks in a micro-batch, ``(rows,)``; -1 is a filler."""
         return self.block[self.offsets[micro_batch] : self.offsets[micro_batch + 1]]
 
     def blocks_of_step(self, step: int) -> np.ndarray:
         """Return the blocks of a step on all ranks, rank after rank; -1 is a filler."""
-        first, last = self.shares[step * self.ranks], self.shares[(step + 1) * self.ranks]
+        first, last = (
+            self.rank_offsets[step * self.ranks],
+            self.rank_offsets[(step + 1) * self.ranks],
+        )
         return self.block[self.offsets[first] : self.offsets[last]]
 
     def frames_in_step(self, step: int) -> int:
@@ -83,11 +84,11 @@ class Schedule:
         filler_cost = cost.slot * self.plan.slots.min()
         block_costs = np.append(cost.of_blocks(self.plan), filler_cost)[self.block]
         cost_M = np.add.reduceat(block_costs, self.offsets[:-1]) + cost.of_shape(self.slots)
-        loads: np.ndarray = np.add.reduceat(cost_M, self.shares[:-1])
+        loads: np.ndarray = np.add.reduceat(cost_M, self.rank_offsets[:-1])
         return loads.reshape(self.steps, self.ranks)
 
     def imbalance(self, cost: Cost = COST_PER_SLOT) -> float:
-        """Return the time of an epoch relative to one whose steps are spread evenly over ranks.
+        """Return the time of an epoch relative to one whose steps are shared evenly by ranks.
 
         A step lasts as long as its slowest rank. Without steps it is 1.
         """

@@ -284,7 +284,7 @@ def test_values_of_another_shape_are_refused_by_both_shapes(batch):
 def test_forms_are_on_the_device_of_the_batch_whatever_the_default_device(sequences):
     source = from_dataset([(one, len(one)) for one in sequences], LENGTHS, targets_per="sequence")
     plan = make_plan(LENGTHS, "bload", 5, long="carry")
-    follows = int(plan.follows.argmax())
+    follows = int(plan.continued.argmax())
     names = ["position_BT", "segment_position_BT", "seq_idx_BT", "continues_B", "targets_S"]
     with torch.device("meta"):
         dataset = BlockDataset(source)

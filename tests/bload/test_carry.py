@@ -40,7 +40,7 @@ def test_every_frame_is_planned_once_and_short_sequences_stay_whole(packer, leng
         assert plan.placed == lengths.sum()
         whole = plan.first == 0
         assert (plan.length[whole] == np.minimum(lengths, 10)[plan.sequence[whole]]).all()
-        assert (plan.follows >= 0).sum() == (-(-lengths // 10) - 1).sum()
+        assert (plan.continued >= 0).sum() == (-(-lengths // 10) - 1).sum()
         if packer != "naive" and (lengths <= 10).any():
             assert plan.padding <= make_plan(lengths, "naive", 10, seed, long="carry").padding
 
@@ -62,11 +62,11 @@ def test_pieces_stand_in_one_row_of_successive_steps_on_any_number_of_ranks():
         place = {}
         for step, rank in product(range(schedule.steps), range(ranks)):
             for batch, number in enumerate(schedule.micro_batches(step, rank)):
-                for row, block in enumerate(schedule.blocks(number).tolist()):
+                for row, block in enumerate(schedule.blocks_of(number).tolist()):
                     place[block] = step, rank, batch, row
                     column = (batch * rows + row) * ranks + rank
                     assert grid[step, column] == block  # the same step for any number of ranks
-        for block, before in enumerate(plan.follows.tolist()):
+        for block, before in enumerate(plan.continued.tolist()):
             if before >= 0:
                 assert place[block] == (place[before][0] + 1, *place[before][1:])
         # no longer than the longest sequence or all blocks take

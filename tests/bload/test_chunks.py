@@ -65,8 +65,8 @@ def test_every_frame_is_trained_once_in_equal_steps_with_fillers_at_the_end(rank
 
 @pytest.mark.parametrize("ranks", [1, 4])
 def test_a_position_goes_on_exactly_and_packs_only_from_its_chunk_on(ranks, monkeypatch):
-    packed, pack, steps = [], Chunks.pack, train(of_ranks(ranks))
-    monkeypatch.setattr(Chunks, "pack", lambda self, *a: packed.append(a[1]) or pack(self, *a))
+    packed, pack, steps = [], Chunks.plan_of, train(of_ranks(ranks))
+    monkeypatch.setattr(Chunks, "plan_of", lambda self, *a: packed.append(a[1]) or pack(self, *a))
     for done in range(len(steps) + 1):
         (sampler, *_), everyone = of_ranks(ranks), of_ranks(ranks)
         train([sampler], steps=done) if done else None

@@ -23,7 +23,7 @@ def plan_of_sizes(seed=0, blocks=40):
 
 
 def blocks_of(schedule, step, rank):
-    return np.concatenate([schedule.blocks(m) for m in schedule.micro_batches(step, rank)])
+    return np.concatenate([schedule.blocks_of(m) for m in schedule.micro_batches(step, rank)])
 
 
 def test_ranks_train_the_plan_once_in_equal_steps_and_the_account_adds_up():
@@ -65,7 +65,7 @@ def test_every_deal_trains_every_block_once_and_leaves_no_rank_idle(how):
         schedule = make_schedule(plan, ranks, 16, micro_batches=micro, **options)
         trained = schedule.block[schedule.block >= 0]
         assert np.array_equal(np.sort(trained), np.arange(plan.blocks))
-        counts = np.diff(schedule.shares).reshape(schedule.steps, ranks)
+        counts = np.diff(schedule.rank_offsets).reshape(schedule.steps, ranks)
         assert counts.min() >= 1
         if how != "counts":
             assert (counts == counts[:, :1]).all()
@@ -122,4 +122,4 @@ def test_batches_of_several_sizes_are_balanced_by_their_walk_too():
     }
     assert max(found["pairs"], found["counts"]) < 1.03 < 1.09 < found["none"]
     free = make_schedule(PLANS[5], 3, 8, micro_batches=4, balance="counts", cost=Cost(slot=0))
-    assert np.diff(free.shares).tolist() == [4] * 21 + [2] * 3  # what costs nothing goes round
+    assert np.diff(free.rank_offsets).tolist() == [4] * 21 + [2] * 3  # free blocks go round

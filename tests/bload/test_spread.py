@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from bload import spread_rows
-from bload.spread import transfers
+from bload.batch.spread import transfers
 
 COUNTS = [7, 0, 2]
 

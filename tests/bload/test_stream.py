@@ -165,7 +165,7 @@ def test_a_position_of_another_stream_or_other_options_is_refused():
     own = state["positions"][0]
     changed = [{"read": -1}, {"passed": "x"}, {"waiting": [[5]]}, {"worker": 1}, {"last": 3}]
     wrong = [{"positions": [own | change]} for change in [*changed, {"waiting": [[5, 2]] * 2}]]
-    wrong += [{"positions": []}, {"step": -1}, {"turn": 1}, {"stream": []}]
+    wrong += [{"positions": []}, {"step": -1}, {"next_worker": 1}, {"stream": []}]
     for damaged in [{}, {"stream": state["stream"]}, *(state | change for change in wrong)]:
         with pytest.raises(InputError, match="no state_dict"):
             original.load_state_dict(damaged)

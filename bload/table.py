@@ -59,11 +59,11 @@ def sized_plan(
 
     Packers that make batches themselves split where others carry.
     """
-    pack = find_packer(packer)
-    long = "split" if long == "carry" and pack.makes_batches else long
-    options |= {"long": long} if "long" in pack.options else {}
-    options |= {"batch_slots": batch_slots} if "batch_slots" in pack.options else {}
-    return make_plan(lengths, packer, None if pack.cuts_clips else t_max, seed, epoch, **options)
+    rule = find_packer(packer)
+    long = "split" if long == "carry" and rule.makes_batches else long
+    options |= {"long": long} if "long" in rule.options else {}
+    options |= {"batch_slots": batch_slots} if "batch_slots" in rule.options else {}
+    return make_plan(lengths, packer, None if rule.cuts_clips else t_max, seed, epoch, **options)
 
 
 def table_rows(

@@ -53,7 +53,6 @@ class Spread:
 
     given_RR: np.ndarray
     """Rows that each rank gives to each, see `transfers`."""
-    rank: int
     process_group: dist.ProcessGroup | None = None
 
     def away(self, values_I: Tensor) -> Tensor:
@@ -65,7 +64,8 @@ class Spread:
         return self._exchange(values_J.movedim(dim, 0), self.given_RR.T).movedim(0, dim)
 
     def _exchange(self, rows: Tensor, given_RR: np.ndarray) -> Tensor:
-        given, got = given_RR[self.rank].tolist(), given_RR[:, self.rank].tolist()
+        rank = dist.get_rank(self.process_group)
+        given, got = given_RR[rank].tolist(), given_RR[:, rank].tolist()
         received: Tensor = _Exchange.apply(rows, given, got, self.process_group)
         return received
 
@@ -85,4 +85,4 @@ def spread_rows(rows: int, process_group: dist.ProcessGroup | None = None) -> Sp
     """
     all_R: list[Any] = [None] * dist.get_world_size(process_group)
     dist.all_gather_object(all_R, rows, process_group)
-    return Spread(transfers(np.array(all_R)), dist.get_rank(process_group), process_group)
+    return Spread(transfers(np.array(all_R)), process_group)
