@@ -112,7 +112,7 @@ def _read_column(lines: list[str]) -> tuple[list[float], list[str]]:
     column = 0
     if len(titles) > 1 or (titles and titles[0][:1].isalpha()):
         if len(titles) > 1 and "length" not in titles:
-            raise InputError(f"the columns are {', '.join(titles)}; name one of them 'length'")
+            raise InputError(f"the columns are {', '.join(titles):.99}; name one of them 'length'")
         column = titles.index("length") if "length" in titles else 0
         rows = rows[1:]
     values = []

@@ -38,6 +38,7 @@ least: the padding of as many blocks
 used: share of the slots of the blocks that hold a frame; fillers left out
 vs naive, vs ragged: how many times fewer slots than with naive padding or ragged batches;
     fillers, which complete the last step, and waiting for other ranks count
+sampling, mix: T_max is the mean length
 clips=all: every whole clip of a video, where sampling draws one per video and epoch
 draw=length: draws a length that fits, then a video of it, as the authors' code does
 """
@@ -60,6 +61,8 @@ def sized_plan(
     Packers that make batches themselves split where others carry.
     """
     rule = find_packer(packer)
+    if packer == "naive":  # nobody pads further than to the longest
+        t_max = t_max and min(t_max, int(np.max(lengths)))
     long = "split" if long == "carry" and rule.makes_batches else long
     options |= {"long": long} if "long" in rule.options else {}
     options |= {"batch_slots": batch_slots} if "batch_slots" in rule.options else {}

@@ -162,6 +162,13 @@ def _unpickled(large: dict[str, Any], pickled: bytes) -> Batch:
     return Batch(**large, **pickle.loads(pickled))
 
 
+def check_batch(batch: Any) -> None:
+    """Raise `InputError` for anything but a `Batch`, such as a loader."""
+    if not isinstance(batch, Batch):
+        kind = type(batch).__name__
+        raise InputError(f"a {kind} in place of a Batch; give one of those that a loader yields")
+
+
 def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}) -> Batch:
     """Collate blocks of equal ``t_max`` into a `Batch`, in the order given.
 

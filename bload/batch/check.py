@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from bload.batch.batch import Batch
+from bload.batch.batch import Batch, check_batch
 from bload.batch.boundaries import Segments
 from bload.batch.trees import map_tensors, map_values
 from bload.errors import InputError
@@ -63,6 +63,7 @@ def check_boundaries(
     module = run if isinstance(run, nn.Module) else nn.Module()
     if any(hasattr(parameter, "full_tensor") for parameter in module.parameters()):
         raise InputError("the model is sharded over ranks; check it before fully_shard")
+    check_batch(batch)
     if not len(batch.segments):
         return 0.0
     gpus = [batch.valid_BT.device] if batch.valid_BT.is_cuda else []

@@ -7,7 +7,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from bload.batch.batch import Batch, TargetsPer
+from bload.batch.batch import Batch, TargetsPer, check_batch
 from bload.batch.step import check_group, has_group
 from bload.errors import InputError, check_choice
 
@@ -50,6 +50,7 @@ def unpack(
             `gather` is given under ``balance="counts"``.
     """
     check_choice("per", per, ("frame", "sequence"))
+    check_batch(batch)
     segments = batch.segments
     expected = tuple(batch.valid_BT.shape) if per == "frame" else (len(segments),)
     shape = tuple(getattr(outputs, "shape", ())[: len(expected)])

@@ -278,6 +278,8 @@ class BlockSampler(Sampler[list[Block]]):
             has_other_size = is_size and {**saved, PER_STEP: now} == definition
             if not (has_other_size and self.elastic):
                 advice = "restore these settings or start anew"
+                if has_other_size:
+                    advice = "restore them, by ranks or batch_slots, or start anew"
                 if has_other_size and not self.epochs.obstacle():
                     advice += "; elastic=True goes on in steps of another size"
                 raise InputError(f"the saved position belongs to another plan: {changes}; {advice}")

@@ -14,7 +14,7 @@ from bload.batch.step import Step, has_group
 from bload.batch.trees import compare_kinds
 from bload.errors import InputError, differences
 from bload.loading.epochs import as_json_types
-from bload.loading.loader import SendableDataLoader
+from bload.loading.loader import FOR_DATA_LOADER, SendableDataLoader
 from bload.loading.ranks import compare_ranks, resolve_rank
 from bload.loading.sampler import ENDED
 from bload.loading.stream import StreamBlocks, are_positions
@@ -40,8 +40,8 @@ class StreamLoader:
         stream: the blocks of this rank.
         process_group: group of the ranks that share the data; None takes the default group. Without
             a group, each rank ends with its own part.
-        dataloader: arguments of `torch.utils.data.DataLoader`, such as `num_workers`; the workers
-            are started anew for each iteration.
+        dataloader: `num_workers` and the others that `BlockLoader` passes to
+            `torch.utils.data.DataLoader`; the workers are started anew for each iteration.
 
     Raises:
         InputError: a sequence that `StreamBlocks` refuses, an empty stream, ranks with different
@@ -55,6 +55,14 @@ class StreamLoader:
         process_group: dist.ProcessGroup | None = None,
         **dataloader: Any,
     ) -> None:
+        if not isinstance(stream, StreamBlocks):
+            kind = type(stream).__name__
+            raise InputError(f"the stream is a {kind}; give StreamBlocks(sequences, t_max)")
+        for key in dataloader.keys() - FOR_DATA_LOADER - {"num_workers"}:
+            raise InputError(
+                f"{key!r} is no argument of a StreamLoader; give it num_workers, "
+                f"{', '.join(sorted(FOR_DATA_LOADER))}, and what makes blocks to StreamBlocks"
+            )
         ranks = resolve_rank(stream.rank, stream.world_size, process_group)
         stream.rank, stream.world_size = ranks
         self.stream, self.process_group = stream, process_group

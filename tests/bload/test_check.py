@@ -102,6 +102,8 @@ def test_what_cannot_be_compared_is_refused_and_a_filler_passes(batch):
     with pytest.raises(InputError, match="dropout"):
         check_boundaries(lambda batch: torch.rand(2, 5, 8), batch)
     source = from_dataset([torch.randn(3, 8)], length=len)
+    with pytest.raises(InputError, match="a BlockLoader in place of a Batch"):
+        check_boundaries(lambda batch: batch.inputs_BT, BlockLoader(source))
     (filler,) = BlockLoader(source, rank=1, world_size=2)
     assert check_boundaries(WRONG["a convolution over slots"], filler) == 0.0
 

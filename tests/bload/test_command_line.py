@@ -50,6 +50,8 @@ def test_several_sizes_are_split_or_truncated_as_asked(run, lengths):
     rows = json.loads(run(*arguments, "--json"))["loaders"]
     whole = [(row["t_max"], row["blocks"]) for row in rows if row["loader"] == "bload_exact"]
     assert whole == [(4, 72), (8, 36), (16, 18), (32, 9)]
+    padded = [row["t_max"] for row in rows if row["loader"] == "naive"]
+    assert padded == [4, 8, 8, 8], "not further than to the longest"
     text = run(*arguments)
     assert text.startswith(f"{lengths}: 64 sequences, 288 frames, 1 to 8, mean 4.5")
     rows = json.loads(run("table", lengths, "--t-max", "5", "--long", "truncate", "--json"))

@@ -198,6 +198,10 @@ def test_wrong_options_are_refused_at_once():
     ]:
         with pytest.raises(InputError, match=words):
             loader_of(sequences, **options)
+    with pytest.raises(InputError, match=r"is a list; give StreamBlocks\(sequences, t_max\)"):
+        StreamLoader([1])
+    with pytest.raises(InputError, match="'batch_slots' is no argument of a StreamLoader"):
+        StreamLoader(StreamBlocks([1], 8), batch_slots=16)
 
 
 def test_dicts_arrays_and_targets_per_sequence():
