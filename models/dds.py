@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 import torch.distributed as dist
@@ -81,34 +81,25 @@ class DDS(nn.Module):
 
     def __init__(
         self,
-        width: int = 256,
-        heads: int = 8,
-        feedforward: int = 2048,
-        encoder_layers: int = 6,
-        decoder_layers: int = 6,
-        temporal_layers: int = 2,
-        queries: int = 100,
-        dropout: float = 0.1,
-        backbone: str = "resnet50",
-        temporal: str = "dds",
-        norm_first: bool = False,
-        anchored: bool = False,
-        dense: bool = False,
-        time: str = "none",
-        skip_padding: bool = False,
-        recompute: str = "none",
+        *,
+        encoder_layers: int,
+        decoder_layers: int,
+        temporal_layers: int,
+        queries: int,
+        backbone: str,
+        temporal: str,
+        time: str,
+        anchored: bool,
+        dense: bool,
+        skip_padding: bool,
+        recompute: str,
+        **sizes: Unpack[LayerSizes],
     ) -> None:
         super().__init__()
         self.queries, self.skip_padding = queries, skip_padding
         self.recomputed = float(recompute in ("backbone", "auto"))
         self.offload = recompute == "offload"
-        sizes = LayerSizes(
-            width=width,
-            heads=heads,
-            feedforward=feedforward,
-            dropout=dropout,
-            norm_first=norm_first,
-        )
+        width = sizes["width"]
         self.backbone = build_backbone(backbone)
         self.input_proj = Pointwise(self.backbone.channels, width)
         self.encoder = Encoder(encoder_layers, **sizes)

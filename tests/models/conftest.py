@@ -18,12 +18,14 @@ from models.dds import DDS
 from models.frames import Frames
 from models.outputs import Outputs
 from models.targets import to_tensors
+from training.compose import compose_job
 
 SIDE = 32
 SIZES = {"width": 16, "heads": 2, "feedforward": 24, "queries": 5, "dropout": 0.0}
 LAYERS = {"encoder_layers": 1, "decoder_layers": 2, "temporal_layers": 2}
 NAMES = {"name": "small", "backbone": "conv", "temporal": "dds"}
 SMALL = ModelConfig(**NAMES, **SIZES, **LAYERS, norm_first=True, anchored=False, dense=False)
+FULL = compose_job("train", ["model=dds"]).model
 
 
 def tensors(outputs: Outputs) -> dict[str, Tensor]:

@@ -1,6 +1,7 @@
 """Pretrained weights compute here what they compute where they come from."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,11 +10,12 @@ import torchvision
 from torch import nn
 
 from bload.errors import InputError
+from models import build_model
 from models.config import DETR_URL
 from models.dds import DDS
 from models.frames import Frames
 from models.weights import fill, load_weights
-from tests.models.conftest import tensors
+from tests.models.conftest import FULL, tensors
 from tests.models.literal_detr import LiteralDETR
 
 SIZES = {"width": 16, "heads": 2, "feedforward": 24, "queries": 7}
@@ -48,7 +50,8 @@ def detr_file(detr, tmp_path_factory):
 
 def small(**changes) -> DDS:
     torch.manual_seed(0)
-    return DDS(**({"backbone": "resnet18"} | SIZES | LAYERS | changes)).double()
+    changes = {"backbone": "resnet18"} | SIZES | LAYERS | changes
+    return build_model(replace(FULL, **changes)).double()
 
 
 def starting(model):
@@ -103,7 +106,7 @@ def test_a_network_of_frames_starts_one_with_a_memory(tmp_path):
 @torch.no_grad()
 def test_published_shapes_fit_the_full_model():
     with torch.device("meta"):
-        detr, model = LiteralDETR(), DDS()
+        detr, model = LiteralDETR(), build_model(FULL)
         resnet = torchvision.models.resnet50(weights=None)
     state = detr.state_dict()
     # As published, less the 53 step counters that frozen batch norm does not have.
@@ -146,7 +149,7 @@ def test_a_network_that_computes_otherwise_takes_the_backbone_alone(detr_file, f
 
 def test_another_backbone_is_refused(detr_file):
     with torch.device("meta"):
-        model, own = DDS(), DDS(backbone="conv")
+        model, own = build_model(FULL), build_model(replace(FULL, backbone="conv"))
     for other in (model, own):
         with pytest.raises(InputError, match=r"detr\.pth does not fit the model's backbone"):
             load_weights(other, detr_file)
