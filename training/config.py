@@ -79,12 +79,13 @@ def _unpickled(values: dict[str, Any]) -> LoaderConfig:
 @cache
 def loader_schema(packer: str) -> type[LoaderConfig]:
     """Return the config class of a loader: `LoaderConfig` and the options of its packer."""
-    hints, options = get_type_hints(find_packer(packer).pack), []
+    pack, options = find_packer(packer).pack, []
+    hints, words = get_type_hints(pack), f"see {pack.__module__}"
     for name, default in find_packer(packer).options.items():
         if name == "batch_slots":  # in train
             continue
         names = [value for value in get_args(hints[name]) if isinstance(value, str)]
-        declared = choice(names, packer, default) if names else key(f"{packer}: a number", default)
+        declared = choice(names, words, default) if names else key(f"a number: {words}", default)
         options.append((name, Any if default is None else type(default), declared))
     return make_dataclass(f"{packer}_config", options, bases=(LoaderConfig,))
 
