@@ -16,7 +16,7 @@ from omegaconf import OmegaConf
 from bload import Cost, InputError
 from training.build import open_training
 from training.compose import compose_job
-from training.config import CONFIGS, TIMEOUT, TrainJob
+from training.config import CONFIGS, TIMEOUT, TrainJob, name_way
 from training.data import open_data
 from training.ranks import Ranks, join_ranks, peak_memory_mib, reset_peak_memory
 from training.step import Position, train_step
@@ -138,9 +138,8 @@ def time_turns(jobs: Sequence[TrainJob], ranks: Ranks, share: float, rounds: int
     for contender, turns in zip(contenders, timings, strict=True):
         cfg, loader = contender.cfg, contender.loader
         account, skips = loader.account, cfg.model.skip_padding
-        all_clips = vars(cfg.loader).get("clips") == "all"
         columns = {
-            "loader": cfg.loader.name + " clips=all" * all_clips,
+            "loader": name_way(cfg.loader.name, vars(cfg.loader).get("clips")),
             "padding": "skipped" if skips else "computed",
             "ranks": ranks.world_size,
             "slots": account.processed,

@@ -24,6 +24,7 @@ from experiments import epoch_time, study
 from experiments.intervals import corrected, signed, student
 from experiments.runs import name_splits, read_runs
 from training import paper
+from training.config import name_way
 
 LOADER, SEED = "loader.name", "train.seed"
 NEAR = 1.5
@@ -57,7 +58,7 @@ def split_ways(runs: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     same = {LOADER, "loader.clips", SEED, "dataset.root", "train.batch_slots", "model.skip_padding"}
     keys = [key for key in runs if key.startswith(groups) and key not in same]
     clips = runs.get("loader.clips", runs[LOADER])
-    runs = runs.assign(way=runs[LOADER].mask(clips == "all", runs[LOADER] + " clips=all"))
+    runs = runs.assign(way=[*map(name_way, runs[LOADER], clips)])
     order = runs[LOADER].map([*PACKERS].index)
     runs = runs.assign(order=order).sort_values(["order", "way", "epochs"], kind="stable")
     differ = runs[keys].astype(str).groupby([runs.way, runs.epochs]).nunique().max() > 1
@@ -135,7 +136,7 @@ def recall_table(runs: pd.DataFrame, title: str) -> str:
         command = [f"loader={first[LOADER]}"]
         if isinstance(name := first["experiment.name"], str):
             command = [f"experiment={name.replace('_quick', ' size=quick')}", *command]
-        command += ["loader.clips=all"] * way[0].startswith("sampling clips=all")
+        command += ["loader.clips=all"] * (first.get("loader.clips") == "all")
         if [other for other, _ in ways].count(way[0]) > 1 and first["train.slots"] > 0:
             command += [f"train.slots={first['train.slots']:.0f}"]
         rows.append([*row, f"`{' '.join(command)}`"])

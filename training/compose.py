@@ -22,7 +22,7 @@ from bload.errors import InputError, suggest
 from bload.packing.packers import PACKERS
 from datasets.build import DATASETS
 from datasets.config_fields import meanings
-from training.config import CONFIGS, EvalJob, TrainJob, loader_schema
+from training.config import CONFIGS, EvalJob, TrainJob, loader_schema, name_way
 from training.stopping import AgreedError
 
 
@@ -35,9 +35,8 @@ class TrainFiles(TrainJob):
 
 
 def find_rate(*, _root_: Any) -> float:
-    """Return the experiment's learning rate for a config's loader, such as `sampling clips=all`."""
-    loader = _root_.loader
-    way = loader.name + " clips=all" * (loader.get("clips") == "all")
+    """Return the experiment's learning rate for the way of a config's loader."""
+    way = name_way(_root_.loader.name, _root_.loader.get("clips"))
     if way not in _root_.rates:
         known = ", ".join(_root_.rates)
         raise InputError(f"this experiment has no rate for {way}, only for {known}; set train.lr")
