@@ -1,6 +1,5 @@
 """Cost and losses of epochs, as flat figures for logs and results."""
 
-import hashlib
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,6 +13,7 @@ import torch
 from numpy.typing import ArrayLike
 
 from bload import BlockLoader, Cost
+from bload.lengths import keep_lengths
 from training.build import Training
 from training.checkpoint import Progress
 from training.config import TrainJob
@@ -92,9 +92,8 @@ def summarise(epochs: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def lengths_digest(lengths: ArrayLike) -> str:
-    """Return a digest of lengths in any order."""
-    sizes = np.sort(np.asarray(lengths)).astype("<i8")
-    return hashlib.sha256(sizes.tobytes()).hexdigest()[:16]
+    """Return the library's digest of lengths, whatever their order."""
+    return keep_lengths(np.sort(np.asarray(lengths)))[2]
 
 
 def run_summary(
