@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from bload.errors import InputError
 from datasets.annotations.rules import SMALL_BOXES
 from datasets.config_fields import Checked, choice, key, number
-from datasets.synthetic.world import SPLITS as SPLITS
 from datasets.synthetic.world import World
 
 

@@ -22,9 +22,10 @@ from bload.errors import InputError
 from bload.packing.cost import Cost
 from bload.packing.packers import find_packer
 from bload.schedule.balance import BALANCES
-from datasets.config import SPLITS, DatasetConfig
+from datasets.config import DatasetConfig
 from datasets.config_fields import Checked, choice, key, number
 from datasets.scoring.iou import CONVENTIONS
+from datasets.synthetic.world import SPLITS
 from models.config import LossConfig, ModelConfig
 
 STARTS = ("table", "ignored", "wrong")

@@ -28,7 +28,7 @@ from training.ranks import Ranks, autocast
 from training.stopping import Stopped, detach_worker
 
 if TYPE_CHECKING:
-    from datasets.scoring.predictions_file import Record
+    from datasets.scoring.predictions_file import Sink
 
 
 def check_outputs(cfg: EvalJob, checkpoints: int) -> None:
@@ -51,7 +51,7 @@ def evaluate_checkpoint(
     checkpoint: dict[str, Any],
     source: VideoSource,
     ranks: Ranks,
-    record: "Record",
+    sink: "Sink",
 ) -> tuple[dict[str, float], list[dict[str, Any]]]:
     """Return figures of a checkpoint and its `relation_rows`; write its predictions if asked."""
     config, meter = checkpoint["config"], RecallMeter(cfg.iou)
@@ -59,7 +59,7 @@ def evaluate_checkpoint(
     trained = {key: dataset[key] for key in ("small_boxes", "validation")}
     metadata = {"checkpoint": str(path), "split": source.split, "root": str(source.root)}
     metadata |= {**trained, "starts": starts}
-    with predictions_in(cfg.predictions, ranks, metadata) as records:
+    with open_sinks(cfg.predictions, ranks, metadata) as sinks:
         figures = evaluate(
             model,
             source,
@@ -68,7 +68,7 @@ def evaluate_checkpoint(
             batch_slots=cfg.batch_slots,
             process=cfg,
             ablation=Ablation(starts, seed=config["train"]["seed"]),
-            records=[record, *records],
+            sinks=[sink, *sinks],
         )
     pairs_KR = trained_pairs(Path(dataset["root"]), **trained)
     if pairs_KR is None:  # the data are elsewhere now
@@ -79,10 +79,10 @@ def evaluate_checkpoint(
 
 
 @contextmanager
-def predictions_in(
+def open_sinks(
     path: Path | str | None, ranks: Ranks, metadata: dict[str, Any]
-) -> Iterator[list["Record"]]:
-    """Give `evaluate` the records that write all predictions to `path`; none without a path."""
+) -> Iterator[list["Sink"]]:
+    """Give the sink that writes all predictions to `path`, in a list; none without a path."""
     if not path:
         yield []
         return
@@ -106,7 +106,7 @@ def evaluate(
     batch_slots: int,
     process: ProcessConfig = ProcessConfig(workers=0),  # noqa: B008
     ablation: Ablation = Ablation(),  # noqa: B008
-    records: Sequence["Record"] = (),
+    sinks: Sequence["Sink"] = (),
 ) -> dict[str, float]:
     """Return the recall of `model` on all frames of `source`, in 0..1, equal on every rank.
 
@@ -114,7 +114,7 @@ def evaluate(
 
     Args:
         meter: an empty one, which then holds the counts of all ranks.
-        records: called with this rank's targets and predictions, batch by batch.
+        sinks: called with this rank's targets and predictions, batch by batch.
     """
     started_at = time.perf_counter()
     meter = RecallMeter() if meter is None else meter
@@ -143,8 +143,8 @@ def evaluate(
         sizes_hw = [target.size_hw for target in batch.targets]
         predictions = predict(outputs, batch.valid_BT, sizes_hw)
         own_meter.update(predictions, batch.targets)
-        for record in records:
-            record(batch.targets, predictions)
+        for sink in sinks:
+            sink(batch.targets, predictions)
         if signal_number := ranks.largest(ranks.stop.signal_number)[0]:
             raise Stopped(signal_number, "the beginning of this evaluation")
     model.train(was_training)

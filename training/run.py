@@ -187,7 +187,7 @@ class Run:
         source = self.data.final
         self.ranks.print(f"evaluating {len(source.lengths):,} videos of split {source.split}")
         album, meter = Album(source, 1), RecallMeter()
-        recall = self.evaluate(source, meter=meter, records=[album.keep])
+        recall = self.evaluate(source, meter=meter, sinks=[album.keep])
         summary = run_summary(self.cfg, self.folder.path, self.training, self.loader, self.progress)
         summary |= {"split": source.split}
         summary |= {key if "/" in key else f"eval_{key}": value for key, value in recall.items()}

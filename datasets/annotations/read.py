@@ -18,7 +18,7 @@ from datasets.annotations.targets import FrameTargets, Video
 from datasets.annotations.unpickler import read_pickle
 from datasets.annotations.vocabulary import OBJECTS, RELATIONS
 
-SPLITS = ("train", "test")
+PUBLISHED_SPLITS = ("train", "test")
 FRAMES_FOLDER = "frames"
 OBJECTS_FILE = "object_bbox_and_relationship.pkl"
 SMALL_BOXES_FILE = "object_bbox_and_relationship_filtersmall.pkl"
@@ -60,7 +60,7 @@ def read_annotations(
     annotations = filter_annotations(*files, of_file, small_boxes=small_boxes)
     folder = Path(root) / "annotations"
     annotations.problems.raise_if_any(folder, "fix the files, or download or make them again")
-    if not annotations.videos and split not in SPLITS and not is_synthetic:
+    if not annotations.videos and split not in PUBLISHED_SPLITS and not is_synthetic:
         raise InputError(
             f"{root} has the splits train and test alone, and {split!r} is neither; dataset."
             "validation=0.1 makes a tenth of train the split validation"

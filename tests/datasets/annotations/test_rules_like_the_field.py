@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 
-from datasets.annotations.read import SPLITS, filter_annotations
+from datasets.annotations.read import PUBLISHED_SPLITS, filter_annotations
 from datasets.annotations.targets import FrameTargets
 from datasets.annotations.vocabulary import OBJECTS, RELATIONS, without_separators
 from tests.datasets.annotations.field_parser import field_videos
@@ -21,7 +21,7 @@ def test_frames_boxes_and_labels_are_those_of_the_fields_parser():
     dropped, relations, repeated = np.zeros(5, int), 0, 0
     for seed in SEEDS:
         objects, persons = random_annotations(np.random.default_rng(seed))
-        for split, small_boxes in product(SPLITS, ("keep", "computed")):
+        for split, small_boxes in product(PUBLISHED_SPLITS, ("keep", "computed")):
             wanted = field_videos(objects, persons, split, small_boxes)
             found = filter_annotations(objects, persons, split, small_boxes=small_boxes)
             assert not found.problems
