@@ -163,17 +163,17 @@ class DDS(nn.Module):
         spatial_LBTND = put(self.relation_branch.spatial(tokens))
         relations, relation_state = self.relation_branch(spatial_LBTND, frames, relation_state)
         with torch.autocast(objects.device.type, enabled=False):
-            outputs = self.predict(objects, relations, tokens, put)
+            outputs = self.apply_heads(objects, relations, tokens, put)
         return replace(outputs, extent_BT2=extent_BT2, state=(object_state, relation_state))
 
-    def predict(
+    def apply_heads(
         self,
         objects: Tensor,
         relations: Tensor,
         tokens: Tokens,
         put: Callable[[Tensor], Tensor],
     ) -> Outputs:
-        """Predict from embeddings ``(L, B, T, N, D)`` in the precision of the parameters.
+        """Compute outputs from embeddings ``(L, B, T, N, D)`` in the precision of the parameters.
 
         Args:
             put: puts values ``(L, J, ...)`` of computed pictures into slots, ``(L, B, T, ...)``.

@@ -47,13 +47,13 @@ class FlatCore(nn.Module):
         return tuple(to_device(value, device) for value in values if isinstance(value, Tensor))
 
     def forward(self, *values: Tensor) -> tuple[Tensor, ...]:
-        """Return the predictions that have a gradient, in the order of `Outputs`."""
+        """Return the outputs that have a gradient, in the order of `Outputs`."""
         given: dict[str, Any] = dict(zip(self.names, values, strict=True))
         with self.precision():
-            return predictions(self.model(Frames(**given, by="slots")))
+            return trained_fields(self.model(Frames(**given, by="slots")))
 
 
-def predictions(outputs: Outputs) -> tuple[Tensor, ...]:
+def trained_fields(outputs: Outputs) -> tuple[Tensor, ...]:
     """Return the fields of the outputs that have a gradient, in their order."""
     values = (getattr(outputs, field.name) for field in fields(outputs))
     return tuple(value for value in values if isinstance(value, Tensor) and value.requires_grad)

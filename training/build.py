@@ -22,7 +22,7 @@ from models import build_model
 from models.backbone import freeze_first_stage
 from models.criterion import Criterion
 from models.dds import DDS
-from models.flat import predictions
+from models.flat import trained_fields
 from models.frames import Frames, frame_gaps
 from training.ablations import Ablation
 from training.config import TrainConfig, TrainJob
@@ -227,6 +227,6 @@ def in_parallel(
     pixels_BTCHW = torch.zeros(1, 2, 3, 64, 64, dtype=torch.uint8, device=ranks.device)
     zeros_BT = torch.zeros(1, 2, dtype=torch.bool, device=ranks.device)
     frames = example or Frames(pixels_BTCHW, zeros_BT, gap_BT=zeros_BT.float())
-    torch.stack([values.sum() for values in predictions(parallel(frames))]).sum().backward()
+    torch.stack([values.sum() for values in trained_fields(parallel(frames))]).sum().backward()
     parallel.zero_grad()
     return parallel

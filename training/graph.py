@@ -20,7 +20,7 @@ from torch import nn
 
 from bload import BlockLoader
 from models.dds import DDS
-from models.flat import FlatCore, predictions
+from models.flat import FlatCore, trained_fields
 from models.frames import Frames
 from models.outputs import Outputs
 from training.config import TrainJob
@@ -115,7 +115,7 @@ def deviation(
     for network in (model, recorded):
         torch.manual_seed(0)  # dropout
         with precision():
-            outputs = predictions(network(frames))
+            outputs = trained_fields(network(frames))
         loss = torch.stack([values.square().mean() for values in outputs]).sum()
         gradients = torch.autograd.grad(loss, trained)
         results.append([values.detach().clone() for values in (*outputs, *gradients)])

@@ -50,7 +50,9 @@ def gradients(model: nn.Module) -> Tensor:
 def loss_of(outputs: Outputs, valid_BT: Tensor) -> Tensor:
     """The loss of a batch alone against random annotations of its valid frames."""
     targets = to_tensors(annotate(0, int(valid_BT.sum())))
-    return Criterion()(outputs, targets, valid_BT, loss_divisors(targets.objects, 5))["loss"]
+    return Criterion(1.0, "worst")(outputs, targets, valid_BT, loss_divisors(targets.objects, 5))[
+        "loss"
+    ]
 
 
 def tiny(**changes: int | float | bool | str) -> DDS:
