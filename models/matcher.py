@@ -115,11 +115,10 @@ def match(outputs: ValidOutputs, targets: Targets, match_boxes: str) -> Matches:
 def matching_cost(outputs: ValidOutputs, targets: Targets, match_boxes: str) -> Tensor:
     """Return the cost of query n answering for object m, ``(L, F, M, N)``.
 
-    Object class and relations count by their scores, boxes by L1 and generalised IoU.
-    ``worst`` takes the worse of person and object box, as QPIC does (arXiv 2103.05399),
-    ``sum`` the sum of person, object and union box. In a network from scratch the worse box
-    is the person's, equally bad in all queries; the sum lets the object's box decide from the first
-    step on.
+    Object class and relations count by their scores, boxes by L1 and generalised IoU. ``worst``
+    takes the worse of person and object box, as QPIC does (arXiv 2103.05399), ``sum`` the sum of
+    person, object and union box. In a network from scratch the worse box is the person's, equally
+    bad in all queries; the sum lets the object's box decide from the first step on.
     """
     # Queries lie side by side in memory: operations on short last dimensions are slow.
     predicted = outputs.boxes.movedim(-1, 0).contiguous()[..., None, :]
