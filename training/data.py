@@ -1,11 +1,20 @@
-"""Input of a run: the videos that it trains on, in blocks, and those that it is evaluated on."""
+"""Input of a run: videos to train on, in blocks, and to evaluate on, and their way to a network.
 
+B blocks, T slots.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bload import BlockLoader
+import torch
+
+from bload import Batch, BlockLoader
 from datasets.action_genome import VideoSource
+from datasets.annotations.targets import FrameTargets
 from datasets.build import build_source, open_to_score, saved_config
+from datasets.letterbox import Letterbox
+from models.frames import Frames, frame_gaps
 from training.config import EvalJob, TrainJob, naming_keys
 from training.ranks import Ranks
 from training.stopping import detach_worker
@@ -51,6 +60,21 @@ def open_data(cfg: TrainJob, ranks: Ranks) -> Data:
             **cfg.loader.options,
         )
     return Data(source, loader, validation, final)
+
+
+@dataclass(frozen=True)
+class ToFrames:
+    """Turns batches into frames as the network takes them, resized on its device."""
+
+    letterbox: Letterbox
+    device: torch.device
+
+    def __call__(self, batch: Batch, epoch: int = 0) -> tuple[Frames, Sequence[FrameTargets]]:
+        """Return the frames of a batch, and the targets that fit them."""
+        device_batch, extent_BT2 = self.letterbox(batch, self.device, epoch)
+        pixels_BTCHW, gap_BT = device_batch.inputs_BT, frame_gaps(batch)
+        frames = Frames(pixels_BTCHW, batch.start_BT, batch.valid_BT, extent_BT2, gap_BT)
+        return frames, device_batch.targets
 
 
 def find_videos(cfg: EvalJob, saved: dict[str, Any], opened: dict[str, VideoSource]) -> VideoSource:

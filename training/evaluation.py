@@ -22,8 +22,8 @@ from datasets.scoring.recall import RecallMeter
 from datasets.scoring.tables import relation_rows
 from models.predict import predict
 from training.ablations import Ablation
-from training.build import Inputs
 from training.config import EvalJob, ProcessConfig
+from training.data import ToFrames
 from training.ranks import Ranks, autocast
 from training.stopping import Stopped, detach_worker
 
@@ -118,7 +118,7 @@ def evaluate(
     """
     started_at = time.perf_counter()
     meter = RecallMeter() if meter is None else meter
-    inputs = Inputs(Letterbox(source), ranks.device)
+    to_frames = ToFrames(Letterbox(source), ranks.device)
     precision = autocast(process.amp, ranks.device)
     loader = BlockLoader(
         source,
@@ -137,7 +137,7 @@ def evaluate(
 
     for batch in ranks.show_progress(loader, "evaluate", loader.steps):
         batch = ablation(batch)
-        frames, _ = inputs(batch)
+        frames, _ = to_frames(batch)
         with precision:
             outputs = model(frames)
         sizes_hw = [target.size_hw for target in batch.targets]

@@ -13,7 +13,6 @@ Gradients are in the same memory in every step, so a step has one batch per rank
 from collections.abc import Callable
 from dataclasses import fields, replace
 from functools import partial
-from typing import Any
 
 import torch
 from torch import nn
@@ -24,6 +23,7 @@ from models.flat import FlatCore, trained_fields
 from models.frames import Frames
 from models.outputs import Outputs
 from training.config import TrainJob
+from training.data import ToFrames
 from training.ranks import Ranks, autocast
 
 NAMES = [field.name for field in fields(Outputs)]
@@ -69,7 +69,7 @@ def why_not(cfg: TrainJob, model: DDS, loader: BlockLoader) -> str:
 
 
 def record_if_possible(
-    cfg: TrainJob, ranks: Ranks, model: DDS, loader: BlockLoader, inputs: Any
+    cfg: TrainJob, ranks: Ranks, model: DDS, loader: BlockLoader, to_frames: ToFrames
 ) -> tuple[nn.Module, Frames | None]:
     """Record the network of a run, and check it; return it with the frames of this rank's batch.
 
@@ -84,7 +84,7 @@ def record_if_possible(
         try:
             blocks = next(loader.sampler.batches())
             batch = loader.data.collate_fn([loader.data.dataset[block] for block in blocks])
-            frames, _ = inputs(batch)
+            frames, _ = to_frames(batch)
             precision = partial(autocast, cfg.train.amp, ranks.device, cache_enabled=False)
             network = Recorded(FlatCore(model, frames, precision), frames)
             share = deviation(network, model, frames, precision)

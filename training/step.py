@@ -73,7 +73,7 @@ def train_step(
     sums, states = dict[str, Tensor](), []
     for batch, state in zip(batches, row_states or [None] * len(batches), strict=True):
         with nullcontext() if batch.ends_step else accumulating():
-            frames, annotations = training.inputs(batch, position.epoch)
+            frames, annotations = training.to_frames(batch, position.epoch)
             targets = to_tensors(annotations, ranks.device)
             with autocast(cfg.amp, ranks.device):
                 outputs = training.parallel(frames, state)
