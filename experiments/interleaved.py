@@ -16,7 +16,7 @@ from omegaconf import OmegaConf
 from bload import Cost, InputError
 from training.build import open_training
 from training.compose import compose_job
-from training.config import CONFIGS, TIMEOUT, TrainJob, name_way
+from training.config import CONFIGS, ProcessConfig, TrainJob, name_way
 from training.data import open_data
 from training.ranks import Ranks, join_ranks, peak_memory_mib, reset_peak_memory
 from training.step import Position, train_step
@@ -61,7 +61,7 @@ def on_ranks(measure: Callable[..., list[dict]]) -> Callable[..., list[dict]]:
 
     def measure_on_ranks(**options: Any) -> list[dict]:
         torch.set_num_threads(1)
-        ranks = join_ranks("cpu", TIMEOUT)
+        ranks = join_ranks("cpu", ProcessConfig.timeout)
         rows = measure(ranks, **options)
         return rows if ranks.is_first else []
 

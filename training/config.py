@@ -29,10 +29,6 @@ from datasets.synthetic.world import SPLITS
 from models.config import LossConfig, ModelConfig
 
 STARTS = ("table", "ignored", "wrong")
-TIMEOUT = 600.0
-"""Default number of seconds that a rank waits for the others, or for data."""
-MAX_COUNT = 10**9
-"""Upper bound of counts that have no natural one."""
 CGROUP = Path("/sys/fs/cgroup")
 """Folder of a container's limits (Linux), such as ``cpu.max``: microseconds in a period, period."""
 CONFIGS = Path(__file__).parents[1] / "configs"
@@ -107,7 +103,7 @@ class ProcessConfig(Checked):
         ("auto", "cpu", "cuda"), "auto takes a GPU if there is one", "auto", defining=False
     )
     timeout: float = number(
-        1, 10**6, "seconds that a rank waits for others, or for data", TIMEOUT, defining=False
+        1, 10**6, "seconds that a rank waits for others, or for data", 600.0, defining=False
     )
     workers: int = number(
         -1, 256, "data workers per rank; -1: a core each, at most 8 per rank", 1, defining=False
@@ -171,21 +167,19 @@ class TrainConfig(ProcessConfig):
         "bitwise reproducible on one machine, slower on GPUs", False, defining=False
     )
     eval_every: int = number(
-        0, MAX_COUNT, "epochs between evaluations on validation videos; 0: at the end", 0
+        0, None, "epochs between evaluations on validation videos; 0: at the end", 0
     )
-    evals_per_epoch: int = number(0, MAX_COUNT, "evaluations per epoch; 0: as eval_every says", 0)
+    evals_per_epoch: int = number(0, None, "evaluations per epoch; 0: as eval_every says", 0)
     sync: str = choice(
         ("allreduce", "local", "gossip", "none"),
         "how ranks agree; allreduce on gradients, others on weights",
         "allreduce",
     )
-    sync_every: int = number(1, MAX_COUNT, "sync=local: steps between averages", 8)
+    sync_every: int = number(1, None, "sync=local: steps between averages", 8)
     checkpoint_minutes: float = number(
         0, None, "minutes between checkpoints in an epoch; 0: every step", 10.0, defining=False
     )
-    log_every: int = number(
-        1, MAX_COUNT, "steps between lines in metrics.jsonl", 20, defining=False
-    )
+    log_every: int = number(1, None, "steps between lines in metrics.jsonl", 20, defining=False)
 
 
 @dataclass
@@ -282,6 +276,6 @@ class EvalJob(ProcessConfig):
     batch_slots: int = number(1, 10**7, "slots of a rank's batch", 1024)
     iou: str = choice(tuple(CONVENTIONS), "pixels of boxes; inclusive as in STTran", "inclusive")
     out: str | None = key("JSON file for the figures, by checkpoint if there are several", None)
-    pictures: int = number(0, MAX_COUNT, "videos to draw, spread over the split", 0)
+    pictures: int = number(0, None, "videos to draw, spread over the split", 0)
     predictions: str | None = key("Parquet file for the predictions of every frame", None)
     relations: str | None = key("csv file for the recall of every relation", None)

@@ -15,7 +15,7 @@ from datasets.annotations.targets import FrameTargets
 from datasets.build import build_source, open_to_score, saved_config
 from datasets.letterbox import Letterbox
 from models.frames import Frames, frame_gaps
-from training.config import EvalJob, TrainJob, naming_keys
+from training.config import EvalJob, ProcessConfig, TrainJob, naming_keys
 from training.ranks import Ranks
 from training.stopping import detach_worker
 
@@ -49,17 +49,24 @@ def open_data(cfg: TrainJob, ranks: Ranks) -> Data:
             batch_slots=cfg.train.batch_slots,
             micro_batches=cfg.train.micro_batches,
             elastic=cfg.run.resume == "elastic",
-            rank=ranks.rank,
-            world_size=ranks.world_size,
             seed=cfg.train.seed,
-            num_workers=cfg.train.workers,
-            timeout=cfg.train.timeout if cfg.train.workers else 0,
-            worker_init_fn=detach_worker,
-            pin_memory=ranks.device.type == "cuda",
             names=source.names,
+            **process_options(cfg.train, ranks),
             **cfg.loader.options,
         )
     return Data(source, loader, validation, final)
+
+
+def process_options(cfg: ProcessConfig, ranks: Ranks) -> dict[str, Any]:
+    """Return the options of a `BlockLoader` that depend on this rank and its device."""
+    return {
+        "rank": ranks.rank,
+        "world_size": ranks.world_size,
+        "num_workers": cfg.workers,
+        "timeout": cfg.timeout if cfg.workers else 0,
+        "worker_init_fn": detach_worker,
+        "pin_memory": ranks.device.type == "cuda",
+    }
 
 
 @dataclass(frozen=True)

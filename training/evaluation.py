@@ -23,9 +23,9 @@ from datasets.scoring.tables import relation_rows
 from models.predict import predict
 from training.ablations import Ablation
 from training.config import EvalJob, ProcessConfig
-from training.data import ToFrames
+from training.data import ToFrames, process_options
 from training.ranks import Ranks, autocast
-from training.stopping import Stopped, detach_worker
+from training.stopping import Stopped
 
 if TYPE_CHECKING:
     from datasets.scoring.predictions_file import Sink
@@ -54,17 +54,17 @@ def evaluate_checkpoint(
     sink: "Sink",
 ) -> tuple[dict[str, float], list[dict[str, Any]]]:
     """Return figures of a checkpoint and its `relation_rows`; write its predictions if asked."""
-    config, meter = checkpoint["config"], RecallMeter(cfg.iou)
+    config = checkpoint["config"]
     starts, dataset = cfg.starts or config["train"]["starts"], config["dataset"]
     trained = {key: dataset[key] for key in ("small_boxes", "validation")}
     metadata = {"checkpoint": str(path), "split": source.split, "root": str(source.root)}
     metadata |= {**trained, "starts": starts}
     with open_sinks(cfg.predictions, ranks, metadata) as sinks:
-        figures = evaluate(
+        figures, meter = evaluate(
             model,
             source,
             ranks,
-            meter=meter,
+            convention=cfg.iou,
             batch_slots=cfg.batch_slots,
             process=cfg,
             ablation=Ablation(starts, seed=config["train"]["seed"]),
@@ -102,36 +102,30 @@ def evaluate(
     source: VideoSource,
     ranks: Ranks,
     *,
-    meter: RecallMeter | None = None,
+    convention: str = "inclusive",
     batch_slots: int,
     process: ProcessConfig = ProcessConfig(workers=0),  # noqa: B008
     ablation: Ablation = Ablation(),  # noqa: B008
     sinks: Sequence["Sink"] = (),
-) -> dict[str, float]:
-    """Return the recall of `model` on all frames of `source`, in 0..1, equal on every rank.
+) -> tuple[dict[str, float], RecallMeter]:
+    """Return the recall of `model` on all frames of `source`, in 0..1, and its meter.
 
-    That of its yardsticks stands beside it.
+    That of the videos' yardsticks stands beside it. All is equal on every rank.
 
     Args:
-        meter: an empty one, which then holds the counts of all ranks.
+        convention: of boxes, as for `RecallMeter`.
         sinks: called with this rank's targets and predictions, batch by batch.
     """
     started_at = time.perf_counter()
-    meter = RecallMeter() if meter is None else meter
     to_frames = ToFrames(Letterbox(source), ranks.device)
     precision = autocast(process.amp, ranks.device)
     loader = BlockLoader(
         source,
         "bload_exact",
         batch_slots=max(batch_slots, natural_t_max(source.lengths, "bload_exact")),
-        rank=ranks.rank,
-        world_size=ranks.world_size,
-        num_workers=process.workers,
-        timeout=process.timeout if process.workers else 0,
-        worker_init_fn=detach_worker,
-        pin_memory=ranks.device.type == "cuda",
+        **process_options(process, ranks),
     )
-    own_meter = RecallMeter(meter.convention)
+    own_meter = RecallMeter(convention)
     was_training = model.training
     model.eval()
 
@@ -148,7 +142,8 @@ def evaluate(
         if signal_number := ranks.largest(ranks.stop.signal_number)[0]:
             raise Stopped(signal_number, "the beginning of this evaluation")
     model.train(was_training)
-    meter.merge(ranks.gather(own_meter.state()))
+    meter = RecallMeter(convention).merge(ranks.gather(own_meter.state()))
     figures = meter.summary() | (source.yardsticks.recall(meter) if source.yardsticks else {})
     seconds = time.perf_counter() - started_at
-    return figures | {"seconds": seconds, "frames_per_second": figures["frames"] / seconds}
+    speed = {"seconds": seconds, "frames_per_second": figures["frames"] / seconds}
+    return figures | speed, meter

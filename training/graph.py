@@ -11,7 +11,7 @@ Gradients are in the same memory in every step, so a step has one batch per rank
 """
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -26,7 +26,7 @@ from training.config import TrainJob
 from training.data import ToFrames
 from training.ranks import Ranks, autocast
 
-NAMES = [field.name for field in fields(Outputs)]
+DEVICE = "cuda"
 MOST_DEVIATION = {"off": 0.01, "auto": 0.1, "bf16": 0.1}
 """Largest deviation that passes for rounding, as a share, by ``train.amp``."""
 
@@ -46,17 +46,13 @@ class Recorded(nn.Module):
         inputs = self.core.tensors(frames)
         if [(values.shape, values.dtype) for values in inputs] != self.shapes:
             return self.core.model(frames)
-        values = dict(zip(NAMES, self.core(*inputs), strict=False))
-        return Outputs(**values, extent_BT2=frames.extent_BT2)
+        return replace(Outputs(*self.core(*inputs)), extent_BT2=frames.extent_BT2)
 
 
-def can_record(device: torch.device) -> bool:
-    return device.type == "cuda"
-
-
-def why_not(cfg: TrainJob, model: DDS, loader: BlockLoader) -> str:
+def why_not(cfg: TrainJob, model: DDS, loader: BlockLoader, device: torch.device) -> str:
     """Return the first reason why steps cannot be recorded; empty if there is none."""
     reasons = {
+        f"the device is a {device.type}": device.type != DEVICE,
         "blocks have several sizes": not loader.sampler.plan.has_one_size,
         "padding is skipped (model.skip_padding)": model.skip_padding,
         "ranks exchange frames (train.exchange)": model.exchange,
@@ -79,7 +75,7 @@ def record_if_possible(
     if cfg.train.cuda_graph == "off":
         return network, None
     device, frames = ranks.device, None
-    reason = why_not(cfg, model, loader) if can_record(device) else f"the device is a {device.type}"
+    reason = why_not(cfg, model, loader, device)
     if not reason:
         try:
             blocks = next(loader.sampler.batches())

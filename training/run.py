@@ -139,7 +139,7 @@ class Run:
         if not step:  # the end of the epoch before
             epoch, step = epoch - 1, progress.epochs[-1]["steps"]
         self.meter.lap("seconds")
-        figures = self.evaluate(self.data.validation)
+        figures, _ = self.evaluate(self.data.validation)
         progress.recall = figures["with/recall@20"]
         progress.evaluated_epochs = Position.after(self.loader).epochs_done
         self.tracker.log("eval", epoch + 1, step, {"after": progress.evaluated_epochs} | figures)
@@ -151,8 +151,8 @@ class Run:
         self.save()
         self.meter.lap()  # drops the time of the evaluation
 
-    def evaluate(self, source: VideoSource, **options: Any) -> dict[str, float]:
-        """Evaluate the current weights, or their average; `options` as in `evaluate`."""
+    def evaluate(self, source: VideoSource, **options: Any) -> tuple[dict[str, float], RecallMeter]:
+        """Evaluate the current weights, or their average, as `training.evaluation.evaluate`."""
         train, average = self.training.cfg, self.training.average
         with self.training.mean_over_ranks():
             return evaluate(
@@ -186,8 +186,8 @@ class Run:
 
         source = self.data.final
         self.ranks.print(f"evaluating {len(source.lengths):,} videos of split {source.split}")
-        album, meter = Album(source, 1), RecallMeter()
-        recall = self.evaluate(source, meter=meter, sinks=[album.keep])
+        album = Album(source, 1)
+        recall, meter = self.evaluate(source, sinks=[album.keep])
         summary = run_summary(self.cfg, self.folder.path, self.training, self.loader, self.progress)
         summary |= {"split": source.split}
         summary |= {key if "/" in key else f"eval_{key}": value for key, value in recall.items()}

@@ -74,7 +74,7 @@ def seer_and_source(config):
 
 def recall(seer, source, ranks, **options):
     """The figures of an evaluation but for those that differ each time."""
-    result = evaluate(seer, source, ranks, batch_slots=64, **options)
+    result, _ = evaluate(seer, source, ranks, batch_slots=64, **options)
     return {name: value for name, value in result.items() if name not in NOT_EQUAL}
 
 
