@@ -54,7 +54,7 @@ class DatasetConfig(Checked):
         super().__post_init__()
 
     @property
-    def splits(self) -> tuple[str | None, str]:
+    def evaluation_splits(self) -> tuple[str | None, str]:
         """Names of the splits for validation, None without any, and for the figures of runs."""
         return "validation" if self.validation else None, "test"
 
@@ -64,5 +64,5 @@ class SyntheticConfig(World, DatasetConfig):
     """A synthetic data set, made on first use, with the keys of a `World`."""
 
     @property
-    def splits(self) -> tuple[str | None, str]:
+    def evaluation_splits(self) -> tuple[str | None, str]:
         return "validation", "final"

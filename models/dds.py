@@ -35,7 +35,7 @@ from models.transformer import Encoder, LayerSizes
 
 PIXEL_MEAN = (0.485, 0.456, 0.406)
 PIXEL_STD = (0.229, 0.224, 0.225)
-CHUNK = 16
+RECOMPUTED_AT_ONCE = 16
 """Pictures that are recomputed at a time, and so have their activations in memory at once."""
 
 
@@ -217,8 +217,8 @@ class DDS(nn.Module):
         """
         count = round(self.recomputed * len(pixels_ICHW)) if torch.is_grad_enabled() else 0
         tokens = []
-        for first in range(0, count, CHUNK):
-            chunk = slice(first, min(first + CHUNK, count))
+        for first in range(0, count, RECOMPUTED_AT_ONCE):
+            chunk = slice(first, min(first + RECOMPUTED_AT_ONCE, count))
             extent = None if extent_I2 is None else extent_I2[chunk]
             tokens.append(checkpoint(self.encode, pixels_ICHW[chunk], extent, use_reentrant=False))
         if count < len(pixels_ICHW) or not tokens:

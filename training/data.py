@@ -39,7 +39,7 @@ def open_data(cfg: TrainJob, ranks: Ranks) -> Data:
     """
     with ranks.agree_on_errors():
         source = build_source(cfg.dataset, "train")
-        validation_split, final_split = cfg.dataset.splits
+        validation_split, final_split = cfg.dataset.evaluation_splits
         validation = open_to_score(cfg.dataset, validation_split) if validation_split else None
         final = open_to_score(cfg.dataset, final_split)
     with ranks.agree_on_errors(), naming_keys(cfg):
@@ -89,5 +89,5 @@ def find_videos(cfg: EvalJob, saved: dict[str, Any], opened: dict[str, VideoSour
     dataset = saved_config(saved, cfg.root, cfg.cache)
     key = repr(dataset)
     if key not in opened:
-        opened[key] = open_to_score(dataset, cfg.split or dataset.splits[1])
+        opened[key] = open_to_score(dataset, cfg.split or dataset.evaluation_splits[1])
     return opened[key]

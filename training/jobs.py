@@ -26,7 +26,7 @@ from training.config import CONFIGS
 from training.stopping import AgreedError, Stopped, end_on_signals
 
 
-class Job(NamedTuple):
+class EndedJob(NamedTuple):
     """A job that has ended."""
 
     overrides: str
@@ -35,7 +35,7 @@ class Job(NamedTuple):
     """Its summary, or its error."""
 
 
-FINISHED_JOBS: list[Job] = []
+ENDED_JOBS: list[EndedJob] = []
 
 
 def one_job(task: Callable[[Any], dict[str, Any] | None]) -> Callable[[DictConfig], float | None]:
@@ -87,7 +87,7 @@ def one_job(task: Callable[[Any], dict[str, Any] | None]) -> Callable[[DictConfi
             if int(os.environ.get("WORLD_SIZE", "1")) > 1 and not is_agreed:
                 sys.stdout.flush()
                 os._exit(status)  # sys.exit would wait for a collective that others never join
-        FINISHED_JOBS.append(Job(overrides, status, result))
+        ENDED_JOBS.append(EndedJob(overrides, status, result))
         return result.get("with/recall@20")  # for sweepers that search
 
     return job  # type: ignore[return-value]
@@ -116,9 +116,9 @@ def run(main: Callable[[], Any]) -> NoReturn:
         if "can be specified" not in str(error):
             raise
         sys.exit(f"error: {error}")
-    if len(FINISHED_JOBS) > 1 and os.environ.get("RANK", "0") == "0":
+    if len(ENDED_JOBS) > 1 and os.environ.get("RANK", "0") == "0":
         from training.sweep_table import close_sweep  # of several jobs alone
 
-        print(f"\n{close_sweep(FINISHED_JOBS)}", flush=True)
-    statuses = {job.status for job in FINISHED_JOBS}
+        print(f"\n{close_sweep(ENDED_JOBS)}", flush=True)
+    statuses = {job.status for job in ENDED_JOBS}
     sys.exit(1 if 1 in statuses else max(statuses, default=0))

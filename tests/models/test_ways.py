@@ -19,7 +19,7 @@ from tests.models.conftest import gradients, loss_of, random_frames, tiny
 @pytest.fixture(autouse=True)
 def chunks_of_three(monkeypatch):
     """So that a few frames make several chunks."""
-    monkeypatch.setattr(models.dds, "CHUNK", 3)
+    monkeypatch.setattr(models.dds, "RECOMPUTED_AT_ONCE", 3)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from tests.training.jobs import one_rank, take_steps
 from training.build import open_training
 from training.compose import compose_job
 from training.data import open_data
-from training.figures import Meter, epoch_figures, summarise
+from training.figures import EpochSums, epoch_figures, summarise
 from training.ranks import Ranks
 from training.step import Position, train_step
 
@@ -23,13 +23,13 @@ from training.step import Position, train_step
 def test_an_epochs_figures_are_those_of_its_slowest_rank_and_its_mean_losses(config):
     data = open_data(config("train.epochs=1"), one_rank())
     steps = data.loader.steps
-    meter = Meter({"loss": 7.0 * steps}, {"seconds": 2.0, "waiting": 0.5})
-    figures = epoch_figures(data.loader, meter, one_rank())
+    sums = EpochSums({"loss": 7.0 * steps}, {"seconds": 2.0, "waiting": 0.5})
+    figures = epoch_figures(data.loader, sums, one_rank())
     assert figures["loss"] == 7
     assert figures["seconds"] == 2
     assert summarise([figures, figures | {"loss": 9.0}])["loss"] == 9
     with mock.patch.object(Ranks, "gather", return_value=[(2.0, 0.1), (1.0, 0.5)]):
-        assert epoch_figures(data.loader, meter, one_rank())["seconds"] == 2
+        assert epoch_figures(data.loader, sums, one_rank())["seconds"] == 2
 
 
 def test_a_gradient_that_is_not_finite_changes_nothing(config):
