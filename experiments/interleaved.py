@@ -6,7 +6,7 @@ They run in one process, or in each rank that torchrun started, on one thread ea
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice, pairwise, product
+from itertools import islice, pairwise
 from statistics import median
 from typing import Any
 
@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 
 from bload import Cost, InputError
 from training.build import open_training
-from training.compose import compose_job
+from training.compose import compose_job, sweep_lines
 from training.config import CONFIGS, ProcessConfig, TrainJob, name_way
 from training.data import open_data
 from training.ranks import Ranks, join_ranks, peak_memory_mib, reset_peak_memory
@@ -32,14 +32,8 @@ def sweep_jobs(experiment: str, overrides: Sequence[str], base: str) -> list[Tra
         InputError: none has the loader `base`, with which the others are compared.
     """
     file = OmegaConf.load(CONFIGS / "experiment" / f"{experiment}.yaml")
-    varied = {key: str(values) for key, values in file.hydra.sweeper.params.items()}
-    fixed = dict(override.partition("=")[::2] for override in overrides)
-    choices = [fixed.pop(key, values).split(",") for key, values in varied.items()]
-    line = [f"experiment={experiment}", "train.workers=0", *map("=".join, fixed.items())]
-    jobs = [
-        compose_job("train", [*line, *map("=".join, zip(varied, values, strict=True))])
-        for values in product(*choices)
-    ]
+    lines = sweep_lines(file.hydra.sweeper.params, ["train.workers=0", *overrides])
+    jobs = [compose_job("train", [f"experiment={experiment}", *line]) for line in lines]
     if base not in {job.loader.name for job in jobs}:
         raise InputError(f"{experiment} compares with {base}; give it among loader=")
     return jobs

@@ -5,7 +5,7 @@ An unknown key is an error, and so is a value of another type.
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -13,7 +13,9 @@ from typing import Any
 
 import yaml
 from hydra import compose, initialize_config_dir
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.config_store import ConfigStore
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import CompactHydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -124,6 +126,12 @@ def compose_job(name: str, overrides: Sequence[str]) -> Any:
         raise InputError(
             "\n".join(filter(None, map(str, (error, error.__cause__ or ""))))
         ) from error
+
+
+def sweep_lines(params: Mapping[str, Any], overrides: Sequence[str]) -> list[list[str]]:
+    """Return the overrides of each job of a sweep, as Hydra does; later ones of a key count."""
+    lines = [*(f"{key}={values}" for key, values in params.items()), *overrides]
+    return BasicSweeper.split_arguments(OverridesParser.create().parse_overrides(lines), None)[0]
 
 
 def to_job(config: Any) -> Any:

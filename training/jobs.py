@@ -9,19 +9,17 @@ import sys
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from math import prod
 from typing import Any, NamedTuple, NoReturn
 
 from hydra.conf import HydraConf
 from hydra.core.hydra_config import HydraConfig
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import CompactHydraException, HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from bload.errors import InputError, plural
 from datasets.files import QuietStream
-from training.compose import register, short_forms, to_job
+from training.compose import register, short_forms, sweep_lines, to_job
 from training.config import CONFIGS
 from training.stopping import AgreedError, Stopped, end_on_signals
 
@@ -95,10 +93,7 @@ def one_job(task: Callable[[Any], dict[str, Any] | None]) -> Callable[[DictConfi
 
 def announce(hydra: HydraConf, minutes: float) -> str:
     """Say how many jobs a sweep has, and how long they take at so many minutes each."""
-    params = {key: f"{key}={values}" for key, values in hydra.sweeper.params.items()}
-    given = {line.partition("=")[0]: line for line in sys.argv[1:] if "=" in line}
-    parsed = OverridesParser.create().parse_overrides([*(params | given).values()])
-    jobs = prod(len([*o.sweep_string_iterator()]) for o in parsed if o.is_sweep_override())
+    jobs = len(sweep_lines(hydra.sweeper.params, [line for line in sys.argv[1:] if "=" in line]))
     hours = jobs * minutes / 60
     words = f"{hours:.0f} hours" if hours >= 1.5 else "an hour" if hours > 0.8 else ""
     return f"{plural(jobs, 'run')}, about {words or f'{60 * hours:.0f} minutes'} on two idle cores"
