@@ -46,11 +46,7 @@ def train(cfg: TrainJob, ranks: "Ranks | None" = None) -> dict[str, Any]:
 
 
 def train_epoch(run: "Run") -> None:
-    """Train the rest of an epoch.
-
-    Raises:
-        Stopped: on a signal, once the run is saved.
-    """
+    """Train the rest of an epoch; raises `Stopped` on a signal, once the run is saved."""
     for batches in run.batches():
         run.take_step(batches)
         run.save_or_stop()

@@ -14,9 +14,10 @@ import torch
 from omegaconf import OmegaConf
 
 from bload import Cost, InputError
+from experiments.study import name_way
 from training.build import open_training
 from training.compose import compose_job, sweep_lines
-from training.config import CONFIGS, ProcessConfig, TrainJob, name_way
+from training.config import CONFIGS, ProcessConfig, TrainJob
 from training.data import open_data
 from training.ranks import Ranks, join_ranks, peak_memory_mib, reset_peak_memory
 from training.step import Position, train_step

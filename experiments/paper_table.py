@@ -24,7 +24,6 @@ from experiments import epoch_time, study
 from experiments.intervals import corrected, signed, student
 from experiments.runs import name_splits, read_runs
 from training import paper
-from training.config import name_way
 
 LOADER, SEED = "loader.name", "train.seed"
 NEAR = 1.5
@@ -58,7 +57,7 @@ def split_ways(runs: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     same = {LOADER, "loader.clips", SEED, "dataset.root", "train.batch_slots", "model.skip_padding"}
     keys = [key for key in runs if key.startswith(groups) and key not in same]
     clips = runs.get("loader.clips", runs[LOADER])
-    runs = runs.assign(way=[*map(name_way, runs[LOADER], clips)])
+    runs = runs.assign(way=[*map(study.name_way, runs[LOADER], clips)])
     order = runs[LOADER].map([*PACKERS].index)
     runs = runs.assign(order=order).sort_values(["order", "way", "epochs"], kind="stable")
     differ = runs[keys].astype(str).groupby([runs.way, runs.epochs]).nunique().max() > 1

@@ -24,7 +24,7 @@ from bload.errors import InputError, suggest
 from bload.packing.packers import PACKERS
 from datasets.build import DATASETS
 from datasets.config_fields import meanings
-from training.config import CONFIGS, EvalJob, TrainJob, loader_schema, name_way
+from training.config import CONFIGS, EvalJob, TrainJob, loader_schema
 from training.stopping import AgreedError
 
 
@@ -33,16 +33,7 @@ class TrainFiles(TrainJob):
     """Contents of the files of a training job: the job, and what its experiment adds."""
 
     quick: dict[str, Any] = field(default_factory=dict)  # changes of the job that size=quick makes
-    rates: dict[str, float] = field(default_factory=dict)  # train.lr by loader, for ${rate:}
-
-
-def find_rate(*, _root_: Any) -> float:
-    """Return the experiment's learning rate for the way of a config's loader."""
-    way = name_way(_root_.loader.name, _root_.loader.get("clips"))
-    if way not in _root_.rates:
-        known = ", ".join(_root_.rates)
-        raise InputError(f"this experiment has no rate for {way}, only for {known}; set train.lr")
-    return _root_.rates[way]
+    rates: dict[str, float] = field(default_factory=dict)  # train.lr by loader
 
 
 def format_meanings(*, _root_: Any) -> str:
@@ -74,7 +65,6 @@ def register() -> None:
         "meanings": format_meanings,
         "configs": lambda group: ", ".join(file.stem for file in config_files(group)),
         "packers": lambda: ", ".join(PACKERS),
-        "rate": find_rate,
         "twice": lambda rate: 2 * rate,
         # a rank's share of the slots of a step, with torchrun's number of ranks
         "per_rank": lambda slots: max(1, slots // int(os.environ.get("WORLD_SIZE", "1"))),

@@ -69,11 +69,6 @@ class LoaderConfig(Checked):
         return _unpickled, (asdict(self),)
 
 
-def name_way(loader: str, clips: str | None) -> str:
-    """Name a loader with the option that has a rate of its own, as in ``sampling clips=all``."""
-    return loader + " clips=all" * (clips == "all")
-
-
 def _unpickled(values: dict[str, Any]) -> LoaderConfig:
     return loader_schema(values["name"])(**values)
 
