@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field, fields, make_dataclass
 from functools import cache
 from multiprocessing import get_start_method
 from pathlib import Path
-from typing import Any, ClassVar, get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 from bload.errors import InputError
 from bload.packing.cost import Cost
@@ -191,10 +191,10 @@ class RunConfig(Checked):
 
 
 @dataclass
-class ExperimentConfig:
+class ExperimentConfig(Checked):
     """Set of runs that a run belongs to."""
 
-    prefix: ClassVar[str] = "experiment."
+    prefix = "experiment."
 
     name: str | None = key("file in configs/experiment; its runs share a folder", None)
     minutes: float | None = key("of one of its runs on two idle cores, on average", None)

@@ -74,8 +74,7 @@ def record_if_possible(
     network: nn.Module = model
     if cfg.train.cuda_graph == "off":
         return network, None
-    device, frames = ranks.device, None
-    reason = why_not(cfg, model, loader, device)
+    frames, reason = None, why_not(cfg, model, loader, ranks.device)
     if not reason:
         try:
             blocks = next(loader.sampler.batches())
