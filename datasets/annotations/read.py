@@ -40,7 +40,7 @@ class Annotations:
     """One split after filtering: videos sorted by name, what each rule left, and all faults."""
 
     videos: tuple[Video, ...]
-    steps: tuple[Remaining, ...]
+    remaining: tuple[Remaining, ...]
     problems: Problems
 
 
@@ -66,7 +66,7 @@ def read_annotations(
             "validation=0.1 makes a tenth of train the split validation"
         )
     if not annotations.videos:
-        counts = ", ".join(f"{step.frames:,} ({step.rule})" for step in annotations.steps)
+        counts = ", ".join(f"{step.frames:,} ({step.rule})" for step in annotations.remaining)
         raise InputError(
             f"{folder} leaves no video for split {split!r}: frames after each rule are {counts}; "
             f"check that {PERSONS_FILE} belongs to the object file"
@@ -133,11 +133,11 @@ def filter_annotations(
 
     A frame with a fault is left out and added to `problems`.
     """
-    problems, steps = Problems(), []
+    problems, remaining = Problems(), []
     frames = {name: entries_of[name] for name in valid_names(entries_of, problems)}
     for title, rule in frame_rules(split, small_boxes, person_of):
         frames = _apply(rule, frames, problems)
-        steps.append(_count(title, frames))
+        remaining.append(_count(title, frames))
     targets = _apply(lambda name, e: frame_targets(name, e, person_of[name]), frames, problems)
     videos = tuple(
         Video(video, with_gaps([targets[name] for name in names]))
@@ -145,8 +145,8 @@ def filter_annotations(
         if len(names) >= MIN_FRAMES
     )
     frames = {target.name: frames[target.name] for video in videos for target in video.frames}
-    steps.append(_count(f"videos of {MIN_FRAMES} frames or more", frames))
-    return Annotations(videos, tuple(steps), problems)
+    remaining.append(_count(f"videos of {MIN_FRAMES} frames or more", frames))
+    return Annotations(videos, tuple(remaining), problems)
 
 
 def _apply(

@@ -41,7 +41,7 @@ def check(root: Path, workers: int = 1) -> tuple[str, Problems, str]:
         for kind, examples in annotations.problems.examples.items():
             problems.add(kind, *examples)
         heads = (split, "frames", "videos", "objects")
-        lines += ["", tabulate(annotations.steps, heads, intfmt=",")]
+        lines += ["", tabulate(annotations.remaining, heads, intfmt=",")]
         if not synthetic:
             lengths = action_genome_lengths(split)
             lines += [f"published are {lengths.sum():,} frames of {len(lengths):,} videos"]

@@ -16,7 +16,7 @@ from datasets.config_fields import Checked, number
 VERSION = 2
 """Raised whenever the same knobs would draw different videos."""
 
-CANVAS = 64.0
+WORLD_SIDE = 64.0
 """Side of the world in units; an image of another size shows the same world, scaled."""
 
 SPLITS = (*PUBLISHED_SPLITS, "validation", "final")

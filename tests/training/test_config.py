@@ -6,8 +6,7 @@ from dataclasses import fields
 
 import pytest
 
-from bload import PACKERS, InputError
-from bload.packing.packers import find_packer
+from bload import InputError
 from datasets.config import SyntheticConfig
 from models.config import LossConfig, ModelConfig
 from tests.installation import ROOT, run
@@ -28,14 +27,6 @@ def test_every_config_file_composes_into_a_whole_job():
         job = compose_job("train", [choice])
         if group in ("dataset", "model", "loader"):
             assert getattr(job, group).name == name
-
-
-def test_a_loader_has_the_options_of_its_packer_at_their_defaults():
-    for name in PACKERS:
-        options = vars(compose_job("train", [f"loader={name}"]).loader)
-        expected = find_packer(name).options
-        expected.pop("batch_slots", None)
-        assert {key: options[key] for key in expected} == expected
 
 
 def test_a_value_or_key_that_no_config_takes_is_refused_in_a_sentence():

@@ -190,7 +190,7 @@ class Lingering:
     def __init__(self, source):
         self.source = source
         self.names, self.store = source.names, source.store
-        self.canvas_hw, self.image_size_hw = source.canvas_hw, source.image_size_hw
+        self.read_hw, self.canvas_hw = source.read_hw, source.canvas_hw
         self.lengths = np.full_like(source.lengths, source.lengths.max())
 
     def read(self, video, first, length):

@@ -23,6 +23,6 @@ def test_the_published_file_is_read_in_place_of_the_other_and_not_filtered_again
     published = frames("A", [1, 2, 3], bbox=(0.0, 0.0, 5.0, 5.0))
     write_root(tmp_path, entries_of, persons(entries_of))
     write_root(tmp_path, published, persons(entries_of), SMALL_BOXES_FILE)
-    assert read_annotations(tmp_path, "train").steps[-1].frames == 4
+    assert read_annotations(tmp_path, "train").remaining[-1].frames == 4
     [video] = read_annotations(tmp_path, "train", small_boxes="file").videos
     assert [f.object_boxes_M4.tolist() for f in video.frames] == [[[0, 0, 5, 5]]] * 3
