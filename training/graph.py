@@ -49,7 +49,7 @@ class Recorded(nn.Module):
         return replace(Outputs(*self.core(*inputs)), extent_BT2=frames.extent_BT2)
 
 
-def why_not(cfg: TrainJob, model: DDS, loader: BlockLoader, device: torch.device) -> str:
+def find_obstacle(cfg: TrainJob, model: DDS, loader: BlockLoader, device: torch.device) -> str:
     """Return the first reason why steps cannot be recorded; empty if there is none."""
     reasons = {
         f"the device is a {device.type}": device.type != DEVICE,
@@ -74,7 +74,7 @@ def record_if_possible(
     network: nn.Module = model
     if cfg.train.cuda_graph == "off":
         return network, None
-    frames, reason = None, why_not(cfg, model, loader, ranks.device)
+    frames, reason = None, find_obstacle(cfg, model, loader, ranks.device)
     if not reason:
         try:
             blocks = next(loader.sampler.batches())

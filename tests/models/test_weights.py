@@ -14,7 +14,7 @@ from models import build_model
 from models.config import DETR_URL
 from models.dds import DDS
 from models.frames import Frames
-from models.weights import fill, load_weights
+from models.weights import copy_tensors, load_weights
 from tests.models.conftest import FULL, tensors
 from tests.models.literal_detr import LiteralDETR
 
@@ -111,14 +111,14 @@ def test_published_shapes_fit_the_full_model():
     state = detr.state_dict()
     # As published, less the 53 step counters that frozen batch norm does not have.
     assert len(state) == 265 + 2 + 6 * 12 + 6 * 18 + 2 + 1 + 2 + 6
-    report = fill(model, state, "detr.pth").splitlines()
+    report = copy_tensors(model, state, "detr.pth").splitlines()
     assert len(report) == 4
     for part in ("backbone (265)", "encoder (72)", "object_branch.decoder (110)", "union_box (6)"):
         assert part in report[1]
     assert report[2] == "  not used: class_embed"
     parts = ("object_branch.temporal", "relation_branch.temporal", "object_class", "relation")
     assert report[3].split(": ")[1].split(", ") == [*parts]
-    assert "backbone (265)\n" in fill(model, resnet.state_dict(), "resnet50")
+    assert "backbone (265)\n" in copy_tensors(model, resnet.state_dict(), "resnet50")
 
 
 def test_the_first_layers_and_queries_that_both_sides_have_are_loaded(detr, detr_file):
@@ -156,9 +156,9 @@ def test_another_backbone_is_refused(detr_file):
     resnet = torchvision.models.resnet18(weights=None).state_dict()
     wide = resnet | {"conv1.weight": torch.zeros(32, 3, 7, 7)}
     with pytest.raises(InputError, match=r"conv1.weight is \(64, 3, 7, 7\), in the file \(32, 3,"):
-        fill(small(), wide, "wide.pth")
+        copy_tensors(small(), wide, "wide.pth")
     with pytest.raises(InputError, match=r"the model has no layer3\.2\.conv1\.weight"):
-        fill(small(), resnet | {"layer3.2.conv1.weight": torch.zeros(1)}, "more.pth")
+        copy_tensors(small(), resnet | {"layer3.2.conv1.weight": torch.zeros(1)}, "more.pth")
 
 
 class Evil:
