@@ -102,6 +102,7 @@ def announce(hydra: HydraConf, minutes: float) -> str:
 def run(main: Callable[[], Any]) -> NoReturn:
     """Run the jobs of the command line; print a table if there are several, and exit."""
     register()
+    OmegaConf.register_new_resolver("doc", lambda: sys.modules[main.__module__].__doc__)
     os.environ["MPLBACKEND"] = "agg"  # a notebook's is not for programs
     sys.stdout, sys.stderr = QuietStream(sys.stdout), QuietStream(sys.stderr)  # type: ignore
     end_on_signals()

@@ -31,7 +31,6 @@ LINES, LINE, HEAD, COLUMN = 9, 0.2, 0.3, 4.3
 INK, PERSON, OBJECT, GREEN, RED = "#202020", "#1565c0", "#b35900", "#0a7d32", "#c62828"
 Box = tuple[str, str, np.ndarray]
 """Label, colour and corners."""
-Frame = tuple[Image.Image, FrameTargets, FramePrediction]
 
 
 def evenly_spaced(total: int, count: int) -> list[int]:
@@ -76,7 +75,7 @@ class Album:
                 yield video, draw_strip([*frames])
 
 
-def draw_strip(frames: Sequence[Frame]) -> "Figure":
+def draw_strip(frames: Sequence[tuple[Image.Image, FrameTargets, FramePrediction]]) -> "Figure":
     """Draw frames of a video, given in native pixels, side by side."""
     from matplotlib.figure import Figure  # once training has ended
 
