@@ -94,8 +94,8 @@ class VideoSource:
 class ActionGenome(VideoSource):
     """One split of an Action Genome root, real or synthetic, with the arguments of `VideoSource`.
 
-    `small_boxes` and `validation` are those of `datasets.annotations.read.read_annotations`. Raises
-    `InputError` also for faults in the annotations.
+    `options` are those of `datasets.annotations.read.read_annotations`, which raises `InputError`
+    for faults in the annotations.
     """
 
     def __init__(
@@ -104,9 +104,8 @@ class ActionGenome(VideoSource):
         split: str,
         canvas_hw: tuple[int, int],
         *,
-        small_boxes: str = "keep",
-        validation: float = 0.0,
+        cache: Path | str | None = None,
         **options: Any,
     ) -> None:
-        annotations = read_annotations(root, split, small_boxes=small_boxes, validation=validation)
-        super().__init__(root, split, annotations.videos, canvas_hw, **options)
+        videos = read_annotations(root, split, **options).videos
+        super().__init__(root, split, videos, canvas_hw, cache=cache)

@@ -57,7 +57,7 @@ def read_annotations(
     is_synthetic = (Path(root) / KNOBS_FILE).exists()
     divided = validation > 0 and split in ("train", "validation") and not is_synthetic
     files, of_file = read_files(root, small_boxes), "train" if divided else split
-    annotations = filter_annotations(*files, of_file, small_boxes=small_boxes)
+    annotations = filter_annotations(*files, of_file, small_boxes)
     folder = Path(root) / "annotations"
     annotations.problems.raise_if_any(folder, "fix the files, or download or make them again")
     if not annotations.videos and split not in PUBLISHED_SPLITS and not is_synthetic:
@@ -94,7 +94,7 @@ def trained_pairs(root: Path, small_boxes: str, validation: float = 0.0) -> np.n
     if not (root / "annotations" / object_file(small_boxes)).exists():
         return None
     files, share = read_files(root, small_boxes), validation * (not (root / KNOBS_FILE).exists())
-    videos = filter_annotations(*files, "train", small_boxes=small_boxes).videos
+    videos = filter_annotations(*files, "train", small_boxes).videos
     videos = divide(videos, "train", share)
     pairs_KR = np.zeros((len(OBJECTS), len(RELATIONS)), bool)
     for frame in (frame for video in videos for frame in video.frames):
@@ -127,7 +127,7 @@ def read_files(root: Path | str, small_boxes: str) -> tuple[dict, dict]:
 
 
 def filter_annotations(
-    entries_of: dict, person_of: dict, split: str, *, small_boxes: str = "keep"
+    entries_of: dict, person_of: dict, split: str, small_boxes: str
 ) -> Annotations:
     """Apply the rules to the dictionaries of the two pickles (frame name -> annotation).
 

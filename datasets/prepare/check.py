@@ -37,7 +37,7 @@ def check(root: Path, workers: int = 1) -> tuple[str, Problems, str]:
     lines, problems = [f"{root}: {len(entries_of):,} annotated frames"], Problems()
     size_of: dict[str, tuple[int, int]] = {}
     for split in SPLITS if synthetic else read.PUBLISHED_SPLITS:
-        annotations = read.filter_annotations(entries_of, person_of, split, small_boxes=small_boxes)
+        annotations = read.filter_annotations(entries_of, person_of, split, small_boxes)
         for kind, examples in annotations.problems.examples.items():
             problems.add(kind, *examples)
         heads = (split, "frames", "videos", "objects")

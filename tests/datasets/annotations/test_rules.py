@@ -12,7 +12,7 @@ def test_videos_are_ordered_by_name_and_frames_by_number_whatever_the_order_of_k
     keys = list(entries_of)
     random.Random(0).shuffle(keys)
     shuffled = {key: entries_of[key] for key in keys}
-    first, second = filter_annotations(shuffled, persons(entries_of), "train").videos
+    first, second = filter_annotations(shuffled, persons(entries_of), "train", "keep").videos
     assert (first.name, second.name) == ("A.mp4", "B.mp4")
     numbers = [int(frame.name[6:-4]) for frame in first.frames]
     assert numbers == [5, 7, 9, 23, 40, 100]

@@ -23,7 +23,7 @@ def test_frames_boxes_and_labels_are_those_of_the_fields_parser():
         objects, persons = random_annotations(np.random.default_rng(seed))
         for split, small_boxes in product(PUBLISHED_SPLITS, ("keep", "computed")):
             wanted = field_videos(objects, persons, split, small_boxes)
-            found = filter_annotations(objects, persons, split, small_boxes=small_boxes)
+            found = filter_annotations(objects, persons, split, small_boxes)
             assert not found.problems
             assert [video.name for video in found.videos] == sorted(wanted)
             for video in found.videos:
