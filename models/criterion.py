@@ -17,7 +17,7 @@ from datasets.annotations.vocabulary import ATTENTION
 from models.dense import dense_loss
 from models.matcher import Matches, ValidOutputs, box_distances, match
 from models.outputs import CLASSES, LABELS, Outputs
-from models.targets import Targets
+from models.targets import TargetTensors
 
 WEIGHT_CLASS, WEIGHT_L1, WEIGHT_GIOU = 1.0, 2.5, 1.0
 NO_OBJECT = 0.1
@@ -50,7 +50,7 @@ class Criterion:
     """``worst`` (QPIC's) or ``sum``, see `models.matcher.matching_cost`."""
 
     def __call__(
-        self, outputs: Outputs, targets: Targets, valid_BT: Tensor, divisors: Tensor
+        self, outputs: Outputs, targets: TargetTensors, valid_BT: Tensor, divisors: Tensor
     ) -> dict[str, Tensor]:
         """Compute the losses of a batch.
 
@@ -118,7 +118,7 @@ def select_valid(outputs: Outputs, valid_BT: Tensor, frames: int) -> ValidOutput
     return ValidOutputs(outputs_LFNC)
 
 
-def class_loss(valid_outputs: ValidOutputs, targets: Targets, matches: Matches) -> Tensor:
+def class_loss(valid_outputs: ValidOutputs, targets: TargetTensors, matches: Matches) -> Tensor:
     """Sum the weighted cross-entropy of every query over frames, ``(L,)``."""
     logits_LFNK = valid_outputs.class_logits_LFNK
     target_LFN = torch.zeros(logits_LFNK.shape[:3], dtype=torch.long, device=logits_LFNK.device)
@@ -132,7 +132,7 @@ def class_loss(valid_outputs: ValidOutputs, targets: Targets, matches: Matches) 
 
 
 def box_losses(
-    matched_outputs: ValidOutputs, targets: Targets, matches: Matches
+    matched_outputs: ValidOutputs, targets: TargetTensors, matches: Matches
 ) -> tuple[Tensor, Tensor]:
     """Sum L1 and 1 - GIoU of person, object and union box over pairs, ``(L,)`` each."""
     predicted = matched_outputs.boxes.squeeze(2).movedim(-1, 0)
@@ -142,7 +142,7 @@ def box_losses(
 
 
 def relation_losses(
-    matched_outputs: ValidOutputs, targets: Targets, matches: Matches
+    matched_outputs: ValidOutputs, targets: TargetTensors, matches: Matches
 ) -> tuple[Tensor, Tensor]:
     """Sum cross-entropy over attention and focal loss over the other labels, ``(L,)`` each.
 

@@ -15,7 +15,7 @@ from bload.batch.trees import to_device
 from bload.errors import InputError
 from datasets.annotations.vocabulary import RELATIONS
 from models.outputs import CLASSES, relation_scores
-from models.targets import Targets
+from models.targets import TargetTensors
 
 COST_CLASS, COST_RELATION, COST_L1, COST_GIOU = 1.0, 1.0, 2.5, 1.0
 BOXES = slice(0, 12)
@@ -72,7 +72,7 @@ class Matches:
 
 
 @torch.no_grad()
-def match(outputs: ValidOutputs, targets: Targets, match_boxes: str) -> Matches:
+def match(outputs: ValidOutputs, targets: TargetTensors, match_boxes: str) -> Matches:
     """Match all layers of all frames, with one copy from device to host.
 
     `match_boxes` as in `matching_cost`.
@@ -112,7 +112,7 @@ def match(outputs: ValidOutputs, targets: Targets, match_boxes: str) -> Matches:
     return Matches(frame_P=frames_P, object_LP=objects_LP, query_LP=queries_LP)
 
 
-def matching_cost(outputs: ValidOutputs, targets: Targets, match_boxes: str) -> Tensor:
+def matching_cost(outputs: ValidOutputs, targets: TargetTensors, match_boxes: str) -> Tensor:
     """Return the cost of query n answering for object m, ``(L, F, M, N)``.
 
     Object class and relations count by their scores, boxes by L1 and generalised IoU. ``worst``
