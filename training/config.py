@@ -1,7 +1,7 @@
 """The configs of training and evaluation: every key, its type and its meaning.
 
 Configs are dataclasses that check their values; `training.compose` makes them from a command line.
-A key without a default is in `configs/`, where files may also set the others.
+Files in `configs/` set keys without a default, and others where a value differs from it.
 A key with the metadata ``"defining": False`` does not change what is trained: it is not part of a
 run's name, and may differ when the run resumes. A new key at its default leaves names as they are.
 The keys of the groups `dataset`, `model` and `loss` are in datasets/config.py and
