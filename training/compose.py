@@ -39,13 +39,13 @@ class TrainFiles(TrainJob):
 def format_meanings(*, _root_: Any) -> str:
     """Format every key of a composed config with its value and its meaning, for ``--help``."""
     rows = []
-    for _, _, schema in find_schemas(_root_):
+    for prefix, part, schema in find_schemas(_root_):
         for name, words in meanings(schema):
-            value = OmegaConf.select(_root_, name)
+            value = part[name]
             if OmegaConf.is_config(value):
                 value = OmegaConf.to_container(value, resolve=True)
             value = value if isinstance(value, str) else json.dumps(value)
-            rows.append((f"{name}={value}", words))
+            rows.append((f"{prefix}{name}={value}", words))
     lines = (f"  {setting:<39}  {words}" for setting, words in rows)
     return "\n".join(lines).replace("$", "$$")  # Hydra fills in a template
 
@@ -87,12 +87,12 @@ def register() -> None:
             node = OmegaConf.structured(schema)
             node.name = name
             store.store(group=group, name=name, node=node)
-    for name, changes in short_forms().items():
-        store.store(group="short", name=f"quick_{name}", package="_global_", node=changes)
+    for name, changes in quick_forms().items():
+        store.store(group="quick", name=f"quick_{name}", package="_global_", node=changes)
 
 
 @cache
-def short_forms() -> dict[str, Any]:
+def quick_forms() -> dict[str, Any]:
     """Read what the short form of each experiment changes."""
     files = config_files("experiment")
     quick = {file.stem: (yaml.safe_load(file.read_text()) or {}).get("quick", {}) for file in files}

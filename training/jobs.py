@@ -19,7 +19,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from bload.errors import InputError, plural
 from datasets.files import QuietStream
-from training.compose import register, short_forms, sweep_lines, to_job
+from training.compose import quick_forms, register, sweep_lines, to_job
 from training.config import CONFIGS
 from training.stopping import AgreedError, Stopped, end_on_signals
 
@@ -52,7 +52,7 @@ def one_job(task: Callable[[Any], dict[str, Any] | None]) -> Callable[[DictConfi
         status, result = 0, {}
         try:
             size, name = (hydra.runtime.choices.get(key) for key in ("size", "experiment"))
-            if size and name and name not in short_forms():
+            if size and name and name not in quick_forms():
                 raise AgreedError(
                     f"size={size} is known for the experiments in {CONFIGS / 'experiment'}; leave "
                     f"size out, or put {name} there"
