@@ -25,7 +25,7 @@ from training.folder import RunFolder, read_json, run_name
 from training.printing import opening_text, summary_text
 from training.ranks import Ranks, reset_peak_memory
 from training.report.album import Album
-from training.step import Position, RowStates, open_row_states, pack_row_states, train_step
+from training.step import RowStates, StepPlace, open_row_states, pack_row_states, train_step
 from training.stopping import Stopped
 from training.tracking import Tracker
 
@@ -62,7 +62,7 @@ class Run:
     @property
     def is_evaluation_due(self) -> bool:
         """Return True if the validation videos are due at this step, or after the epoch before."""
-        epochs_done = Position.after(self.loader).epochs_done
+        epochs_done = StepPlace.after(self.loader).epochs_done
         if not self.data.validation or self.progress.evaluated_epochs >= epochs_done:
             return False
         step, count = self.loader.step, self.training.cfg.evals_per_epoch
@@ -90,15 +90,15 @@ class Run:
 
     def take_step(self, batches: Sequence[Batch]) -> None:
         """Take a step, and add its figures up; write them down every ``train.log_every`` steps."""
-        step, position = self.loader.step, Position.after(self.loader)
-        figures, self.row_states = train_step(self.training, batches, position, self.row_states)
+        step, place = self.loader.step, StepPlace.after(self.loader)
+        figures, self.row_states = train_step(self.training, batches, place, self.row_states)
         self.sums.losses.update(figures.losses)
         if step % self.cfg.train.log_every == 0:
             losses = sum_losses(figures.losses, self.ranks)
             row = {**losses, "norm": figures.norm, "lr": figures.lr}
             self.tracker.log("step", self.epoch + 1, step, row)
-            place = f"epoch {self.epoch + 1:>3}/{self.epochs}  step {step}/{self.loader.steps}"
-            self.ranks.print(f"{place}  loss {losses['loss']:.3f}")
+            line = f"epoch {self.epoch + 1:>3}/{self.epochs}  step {step}/{self.loader.steps}"
+            self.ranks.print(f"{line}  loss {losses['loss']:.3f}")
 
     def save_or_stop(self) -> None:
         """Save between two steps if that is due, before an evaluation, and after an epoch.
@@ -140,7 +140,7 @@ class Run:
         self.sums.lap("seconds")
         figures, _ = self.evaluate(self.data.validation)
         progress.recall = figures["with/recall@20"]
-        progress.evaluated_epochs = Position.after(self.loader).epochs_done
+        progress.evaluated_epochs = StepPlace.after(self.loader).epochs_done
         self.tracker.log("eval", epoch + 1, step, {"after": progress.evaluated_epochs} | figures)
         place = f"epoch {epoch + 1:>3}/{self.epochs}  step {step}"
         self.ranks.print(f"{place}  validation Recall@20 {100 * progress.recall:.2f} %")
