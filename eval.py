@@ -28,9 +28,9 @@ from training.checkpoint import find_checkpoints, load_model
 from training.config import CONFIGS, EvalJob
 from training.data import find_videos
 from training.evaluation import check_outputs, evaluate_checkpoint
-from training.printing import best_rows
+from training.printing import observer_rows
 from training.ranks import Ranks, join_ranks
-from training.report.frames import Album
+from training.report.album import Album
 from training.stopping import AgreedError
 
 
@@ -88,8 +88,8 @@ def report(
     """Print the figures of one checkpoint, or a line for each; write what `cfg` asks for."""
     figures, is_single = next(iter(results.values())), len(results) == 1
     print(format_recall(figures) if is_single else format_comparison(results))
-    best = [row for each in results.values() for row in best_rows(each)[: 2 if is_single else 1]]
-    for row in dict.fromkeys(best):  # of all runs on the same videos, the ideal observers
+    rows = [row for each in results.values() for row in observer_rows(each)[: 1 + is_single]]
+    for row in dict.fromkeys(rows):  # of all runs on the same videos, the ideal observers
         print(": ".join(row))
     if cfg.relations:
         write_relations(cfg.relations, relations)

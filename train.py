@@ -1,10 +1,10 @@
 """Train a recurrent scene-graph model on blocks of whole videos.
 
-    python train.py loader=bload                        one process; makes synthetic data if needed
-    torchrun --nproc_per_node=2 train.py loader=naive   DDP; or sampling, mix, bload, bload_exact
-    python train.py experiment=action_genome dataset.root=/data/ag
-    python train.py -m loader=naive,bload               one run after another, under torchrun too
-    python train.py --help                              what can be set
+    python train.py loader=bload                          one process, on synthetic data
+    torchrun --nproc_per_node=2 train.py loader=naive     two ranks
+    python train.py -m loader=naive,bload train.seed=0,1  four runs, one after another
+    python train.py experiment=paper_table                a sweep of configs/experiment
+    python train.py experiment=paper_table size=quick     its short form
 
 Run the same command again to resume a run that stopped.
 """
@@ -46,11 +46,7 @@ def train(cfg: TrainJob, ranks: "Ranks | None" = None) -> dict[str, Any]:
 
 
 def train_epoch(run: "Run") -> None:
-    """Train the rest of an epoch.
-
-    Raises:
-        Stopped: on a signal, once the run is saved.
-    """
+    """Train the rest of an epoch; raises `Stopped` on a signal, once the run is saved."""
     for batches in run.batches():
         run.take_step(batches)
         run.save_or_stop()

@@ -1,6 +1,6 @@
 """Videos with a scene graph on each frame, and Action Genome, as sequence sources.
 
-V videos, T frames, h x w pixels of a stored frame, H x W of the canvas.
+V videos, T frames, h x w pixels of a stored frame, H x W as read.
 """
 
 from collections.abc import Sequence
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 class VideoSource:
     """One split of a data set: what training, evaluation, the measure and pictures read.
 
-    Videos have several sizes. `read` gives frames as they are stored, in the top left corner of a
-    common canvas; `datasets.letterbox.Letterbox` resizes them on the device to `image_size_hw`.
-    Boxes in the targets stay in native pixels.
+    Videos have several sizes. `read` gives frames as they are stored, zeros beside and below them,
+    and `datasets.letterbox.Letterbox` resizes them on the device into a canvas, which the network
+    sees. Boxes in the targets stay in native pixels.
 
     Args:
         root: the folder of the data set; frame ``VIDEO/NUMBER.png`` is in its ``frames/``.
         split: ``train`` or ``test``.
         videos: at least one; classes and relations are those of `annotations.vocabulary`.
-        image_size_hw: height and width of the pictures that the network sees.
+        canvas_hw: height and width of the canvas.
         cache: a folder for resized frames, filled now; None decodes files each time.
 
     Raises `InputError` if frames are missing, or differ in size within a video.
 
     Attributes: `videos`, with their targets; `names`, those of the videos; `lengths`, int64
-    ``(V,)``, frames per video; `store`, their stored frames; `canvas_hw`, the size of the frames as
+    ``(V,)``, frames per video; `store`, their stored frames; `read_hw`, the size of all frames as
     read; `yardsticks`, the recall of ideal observers, of synthetic videos that are scored.
     """
 
@@ -48,11 +48,11 @@ class VideoSource:
         root: Path | str,
         split: str,
         videos: Sequence[Video],
-        image_size_hw: tuple[int, int],
+        canvas_hw: tuple[int, int],
         *,
         cache: Path | str | None = None,
     ) -> None:
-        self.root, self.split, self.image_size_hw = Path(root), split, image_size_hw
+        self.root, self.split, self.canvas_hw = Path(root), split, canvas_hw
         self.videos = tuple(videos)
         for video in videos:
             video.check()
@@ -63,9 +63,9 @@ class VideoSource:
         self.store: FrameFiles | FrameCache = self.files
         sizes = {video.size_hw for video in videos}
         if cache is not None:
-            self.store = FrameCache(cache, self.files, self.videos, image_size_hw)
+            self.store = FrameCache(cache, self.files, self.videos, canvas_hw)
         heights, widths = zip(*map(self.store.stored_size, sizes), strict=True)
-        self.canvas_hw = (max(heights), max(widths))
+        self.read_hw = (max(heights), max(widths))
 
     def __len__(self) -> int:
         return len(self.names)
@@ -79,34 +79,33 @@ class VideoSource:
     def read(
         self, sequence: int, first: int, length: int
     ) -> tuple[torch.Tensor, tuple[FrameTargets, ...]]:
-        """Return frames, uint8 ``(T, 3, H, W)``, on the canvas with zeros around, and targets.
+        """Return frames, uint8 ``(T, 3, H, W)``, in `read_hw`, zeros beside and below, and targets.
 
         Raises `InputError` for an image that cannot be read.
         """
         targets = self.videos[sequence].frames[first : first + length]
         frames_TChw = self.store.read(sequence, first, targets)
-        (height, width), (canvas_height, canvas_width) = frames_TChw.shape[2:], self.canvas_hw
-        if (height, width) != self.canvas_hw:  # padding by nothing would copy
-            frames_TChw = F.pad(frames_TChw, (0, canvas_width - width, 0, canvas_height - height))
+        (height, width), (read_height, read_width) = frames_TChw.shape[2:], self.read_hw
+        if (height, width) != self.read_hw:  # padding by nothing would copy
+            frames_TChw = F.pad(frames_TChw, (0, read_width - width, 0, read_height - height))
         return frames_TChw, targets
 
 
 class ActionGenome(VideoSource):
     """One split of an Action Genome root, real or synthetic, with the arguments of `VideoSource`.
 
-    `small_boxes` and `validation` are those of `datasets.annotations.read.read_annotations`. Raises
-    `InputError` also for faults in the annotations.
+    `options` are those of `datasets.annotations.read.read_annotations`, which raises `InputError`
+    for faults in the annotations.
     """
 
     def __init__(
         self,
         root: Path | str,
         split: str,
-        image_size_hw: tuple[int, int],
+        canvas_hw: tuple[int, int],
         *,
-        small_boxes: str = "keep",
-        validation: float = 0.0,
+        cache: Path | str | None = None,
         **options: Any,
     ) -> None:
-        annotations = read_annotations(root, split, small_boxes=small_boxes, validation=validation)
-        super().__init__(root, split, annotations.videos, image_size_hw, **options)
+        videos = read_annotations(root, split, **options).videos
+        super().__init__(root, split, videos, canvas_hw, cache=cache)

@@ -44,7 +44,7 @@ DATASETS: dict[str, tuple[type[DatasetConfig], Callable[..., Any]]] = {
 
 
 def build_source(cfg: DatasetConfig, split: str) -> "VideoSource":
-    """Open one split of the data set that a config names, such as ``train`` or one of `splits`.
+    """Open one split of the data set that a config names, such as ``train`` or ``validation``.
 
     Raises `InputError` for an unknown name, and for a root that is missing, broken or made from
     other values.

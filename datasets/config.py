@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from bload.errors import InputError
 from datasets.annotations.rules import SMALL_BOXES
 from datasets.config_fields import Checked, choice, key, number
-from datasets.synthetic.world import SPLITS as SPLITS
 from datasets.synthetic.world import World
 
 
@@ -55,7 +54,7 @@ class DatasetConfig(Checked):
         super().__post_init__()
 
     @property
-    def splits(self) -> tuple[str | None, str]:
+    def evaluation_splits(self) -> tuple[str | None, str]:
         """Names of the splits for validation, None without any, and for the figures of runs."""
         return "validation" if self.validation else None, "test"
 
@@ -65,5 +64,5 @@ class SyntheticConfig(World, DatasetConfig):
     """A synthetic data set, made on first use, with the keys of a `World`."""
 
     @property
-    def splits(self) -> tuple[str | None, str]:
+    def evaluation_splits(self) -> tuple[str | None, str]:
         return "validation", "final"

@@ -70,4 +70,4 @@ def meanings(config: type) -> Iterator[tuple[str, str]]:
         if words := declared.metadata.get("words"):
             if options := declared.metadata.get("options"):
                 words = f"{any_of(options)}: {words}"
-            yield f"{getattr(config, 'prefix', '')}{declared.name}", words
+            yield declared.name, words

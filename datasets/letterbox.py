@@ -19,7 +19,7 @@ class Letterbox:
     """Resizes the videos of a batch, as large as they fit, into the top left of the canvas.
 
     Args:
-        source: source of the batches; its `image_size_hw` is the canvas.
+        source: source of the batches; its `canvas_hw` is the size of the canvas.
         augmentation: changes frames and boxes of a video alike; None for evaluation.
     """
 
@@ -37,7 +37,7 @@ class Letterbox:
             augmentation; and `extent_BT2`, on the host, the shares of the canvas' width and height
             that each picture fills (1 on padding), or None if all fill it.
         """
-        segments, canvas_hw = batch.segments, self.source.image_size_hw
+        segments, canvas_hw = batch.segments, self.source.canvas_hw
         end_S = segments.length_S.cumsum(0)
         columns = (segments.block_S, segments.slot_S, segments.sequence_S, segments.length_S, end_S)
         rows = list(zip(*(column.tolist() for column in columns), strict=True))
@@ -45,7 +45,7 @@ class Letterbox:
             self.source.store.stored_size(batch.targets[end - 1].size_hw) for *_, end in rows
         ]
         batch = batch.to(device, non_blocking=True)
-        is_canvas_size = canvas_hw == self.source.canvas_hw and all(
+        is_canvas_size = canvas_hw == self.source.read_hw and all(
             size == canvas_hw for size in stored_S
         )
         if is_canvas_size and not self.augmentation:

@@ -28,7 +28,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from bload import PACKERS, BlockLoader, action_genome_lengths
 from experiments.study import markdown, report_rows
-from experiments.sync import draw, make_classifier, train_on
+from experiments.sync import make_classifier, make_source, train_on
 
 PLAIN, JOIN, EXITS, BLOCKS = "plain DDP", "DDP with Join", "DDP, exits when done", "DDP, blocks"
 UNEVEN = "uneven"
@@ -50,10 +50,10 @@ class Epoch:
     def batches(self, rank: int) -> BlockLoader:
         """Return the epoch of one of the ranks."""
         if self.loader == UNEVEN:
-            own = draw(self.lengths, own=slice(rank, None, RANKS))
+            own = make_source(self.lengths, own=slice(rank, None, RANKS))
             clips: dict = {"batch_slots": CLIP, "t_max": CLIP, "long": "split"}
             return BlockLoader(own, "naive", rank=0, world_size=1, **clips)
-        source = draw(self.lengths)
+        source = make_source(self.lengths)
         return BlockLoader(source, self.loader, batch_slots=FRAMES, rank=rank, world_size=RANKS)
 
 

@@ -49,7 +49,7 @@ def subtract(runs: pd.DataFrame, other: str, key: str = "recall") -> pd.DataFram
     return table["bload"] - table[other]
 
 
-def predictions(runs: pd.DataFrame) -> dict[str, pd.Series]:
+def hypotheses(runs: pd.DataFrame) -> dict[str, pd.Series]:
     """Return differences that were predicted to be above 0: words -> points by seed."""
     fresh, first, fixed, table = (
         subtract(runs, way) for way in ("sampling", FIRST, FIXED, NO_TABLE)
@@ -114,7 +114,7 @@ def split_tables(runs: pd.DataFrame) -> list[str]:
         if way == "sampling":
             points = subtract(runs, way, "remembered").T.to_numpy()
             differences.append([f"`bload` minus {way}, needs memory", *corrected(points)])
-    predicted = [[words, signed(points)] for words, points in predictions(runs).items()]
+    predicted = [[words, signed(points)] for words, points in hypotheses(runs).items()]
     heads = ["epochs", "steps", "slots", "deleted per epoch", *horizons]
     return [
         markdown(rows, [f"Recall@20, {name_splits(runs)}; a state lasts", *heads]),

@@ -6,7 +6,7 @@ They run in one process, or in each rank that torchrun started, on one thread ea
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice, pairwise, product
+from itertools import islice, pairwise
 from statistics import median
 from typing import Any
 
@@ -14,12 +14,13 @@ import torch
 from omegaconf import OmegaConf
 
 from bload import Cost, InputError
+from experiments.study import name_way
 from training.build import open_training
-from training.compose import compose_job
-from training.config import CONFIGS, TIMEOUT, TrainJob
+from training.compose import compose_job, sweep_lines
+from training.config import CONFIGS, ProcessConfig, TrainJob
 from training.data import open_data
 from training.ranks import Ranks, join_ranks, peak_memory_mib, reset_peak_memory
-from training.step import Position, train_step
+from training.step import StepPlace, train_step
 
 ALONE = Ranks(0, 1, torch.device("cpu"))
 """The only rank of a process on the CPU."""
@@ -32,14 +33,8 @@ def sweep_jobs(experiment: str, overrides: Sequence[str], base: str) -> list[Tra
         InputError: none has the loader `base`, with which the others are compared.
     """
     file = OmegaConf.load(CONFIGS / "experiment" / f"{experiment}.yaml")
-    varied = {key: str(values) for key, values in file.hydra.sweeper.params.items()}
-    fixed = dict(override.partition("=")[::2] for override in overrides)
-    choices = [fixed.pop(key, values).split(",") for key, values in varied.items()]
-    line = [f"experiment={experiment}", "train.workers=0", *map("=".join, fixed.items())]
-    jobs = [
-        compose_job("train", [*line, *map("=".join, zip(varied, values, strict=True))])
-        for values in product(*choices)
-    ]
+    lines = sweep_lines(file.hydra.sweeper.params, ["train.workers=0", *overrides])
+    jobs = [compose_job("train", [f"experiment={experiment}", *line]) for line in lines]
     if base not in {job.loader.name for job in jobs}:
         raise InputError(f"{experiment} compares with {base}; give it among loader=")
     return jobs
@@ -61,7 +56,7 @@ def on_ranks(measure: Callable[..., list[dict]]) -> Callable[..., list[dict]]:
 
     def measure_on_ranks(**options: Any) -> list[dict]:
         torch.set_num_threads(1)
-        ranks = join_ranks("cpu", TIMEOUT)
+        ranks = join_ranks("cpu", ProcessConfig.timeout)
         rows = measure(ranks, **options)
         return rows if ranks.is_first else []
 
@@ -105,7 +100,7 @@ class Contender:
         began = time.perf_counter()
         for batches in islice(self.steps, count):
             timing.waiting += time.perf_counter() - began
-            train_step(self.training, batches, Position.after(self.loader))
+            train_step(self.training, batches, StepPlace.after(self.loader))
             time_now = time.perf_counter()
             timing.frames.append(batches[0].frames_in_step)
             timing.seconds.append(time_now - began)
@@ -138,9 +133,8 @@ def time_turns(jobs: Sequence[TrainJob], ranks: Ranks, share: float, rounds: int
     for contender, turns in zip(contenders, timings, strict=True):
         cfg, loader = contender.cfg, contender.loader
         account, skips = loader.account, cfg.model.skip_padding
-        all_clips = vars(cfg.loader).get("clips") == "all"
         columns = {
-            "loader": cfg.loader.name + " clips=all" * all_clips,
+            "loader": name_way(cfg.loader.name, vars(cfg.loader).get("clips")),
             "padding": "skipped" if skips else "computed",
             "ranks": ranks.world_size,
             "slots": account.processed,

@@ -12,21 +12,21 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from experiments.paper_table import compare, recall_table, split_ways
+from experiments.paper_table import recall_table, runs_by_table, split_ways
 from experiments.runs import read_curves, read_runs
 from experiments.study import look_of, report_runs
 
 
 def tables(folder: Path) -> str:
     """Tabulate Recall@20 of every comparison that the folder has runs for."""
-    parts = compare(read_runs(folder))
+    parts = runs_by_table(read_runs(folder))
     chart = "![Recall@20 at equal epochs, and at equal work](../charts/one_rank.svg)"
     return "\n\n".join([chart, *(recall_table(runs, title) for title, runs in parts.items())])
 
 
 def draw(folder: Path, figure: Figure) -> None:
     """Draw equal epochs by epoch, equal work by slots: means of seeds, lowest to highest."""
-    parts = compare(read_runs(folder))
+    parts = runs_by_table(read_runs(folder))
     curves = read_curves(folder).dropna(subset="recall")
     curves["thousand slots"] = curves.processed / 1000
     axes = figure.subplots(1, 2, sharey=True)

@@ -32,7 +32,7 @@ NEAR = 1.5
 IN_README = ("naive", "sampling", "bload", "bload_exact")
 
 
-def compare(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
+def runs_by_table(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Return runs by the table that they are in; some are in several.
 
     Equal epochs are the most common number of them. One per step, and four, are clips or blocks.
@@ -58,7 +58,7 @@ def split_ways(runs: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     same = {LOADER, "loader.clips", SEED, "dataset.root", "train.batch_slots", "model.skip_padding"}
     keys = [key for key in runs if key.startswith(groups) and key not in same]
     clips = runs.get("loader.clips", runs[LOADER])
-    runs = runs.assign(way=runs[LOADER].mask(clips == "all", runs[LOADER] + " clips=all"))
+    runs = runs.assign(way=[*map(study.name_way, runs[LOADER], clips)])
     order = runs[LOADER].map([*PACKERS].index)
     runs = runs.assign(order=order).sort_values(["order", "way", "epochs"], kind="stable")
     differ = runs[keys].astype(str).groupby([runs.way, runs.epochs]).nunique().max() > 1
@@ -137,7 +137,7 @@ def recall_table(runs: pd.DataFrame, title: str) -> str:
         command = [f"loader={first[LOADER]}"]
         if isinstance(name := first["experiment.name"], str):
             command = [f"experiment={name.replace('_quick', ' size=quick')}", *command]
-        command += ["loader.clips=all"] * way[0].startswith("sampling clips=all")
+        command += ["loader.clips=all"] * bool(first.get("loader.clips") == "all")
         if [other for other, _ in ways].count(way[0]) > 1 and first["train.slots"] > 0:
             command += [f"train.slots={first['train.slots']:.0f}"]
         rows.append([*row, f"`{' '.join(command)}`"])
@@ -156,7 +156,7 @@ def main() -> None:
     committed = not args.folders
     folders = args.folders or [study.RESULTS / "paper_table"]
     runs = pd.concat(map(read_runs, folders), ignore_index=True)
-    parts = compare(runs)
+    parts = runs_by_table(runs)
     speeds = None
     if committed:
         turns = study.read_rows(study.RESULTS / "epoch_time.csv")

@@ -45,6 +45,11 @@ def name_missing(names: Sequence[str]) -> str:
     return f"\n\nNo finished run of {', '.join(names)}." if names else ""
 
 
+def name_way(loader: str, clips: str | None) -> str:
+    """Name a loader, and `sampling` with all clips of a video ``sampling clips=all``."""
+    return loader + " clips=all" * (clips == "all")
+
+
 def look_of(name: str) -> tuple[str, str]:
     """Return label and colour of a loader; its options, after the name, stay in the label."""
     loader, *options = name.split(" ")

@@ -37,7 +37,7 @@ HELD_OUT = 256
 """Sequences, all of the longest length, on which losses are measured."""
 
 
-def draw(
+def make_source(
     lengths: Sequence[int], seed: int = 0, held_out: bool = False, own: slice = slice(None)
 ) -> SequenceSource:
     """Draw random features; every frame leans a little towards the class of its sequence.
@@ -100,14 +100,15 @@ def measure(ranks: Ranks, sequences: int = 3000, seeds: int = 3) -> list[dict]:
     ways = [*product(("dealt", "own"), SYNCS)] if count > 1 else [("dealt", "allreduce")]
     for seed in range(seeds):
         lengths = np.random.default_rng(seed).integers(4, LONGEST + 1, sequences).tolist()
-        unseen = draw([LONGEST] * HELD_OUT, seed, held_out=True)
+        unseen = make_source([LONGEST] * HELD_OUT, seed, held_out=True)
         (test,) = BlockLoader(unseen, "naive", batch_slots=HELD_OUT * LONGEST, process_group=alone)
         for data, sync in ways:
             own, group = slice(None), None
             if data == "own":
                 own, group = slice(ranks.rank, None, count), alone
             options: dict = {"batch_slots": SLOTS // count, "seed": seed, "process_group": group}
-            loader = BlockLoader(draw(lengths, seed, own=own), "bload", t_max=LONGEST, **options)
+            source = make_source(lengths, seed, own=own)
+            loader = BlockLoader(source, "bload", t_max=LONGEST, **options)
             row = {"ranks": count, "data": data, "sync": sync, "seed": seed}
             rows.append(row | train_epoch(ranks, loader, sync, test))
     return rows

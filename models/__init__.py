@@ -3,9 +3,9 @@
 torch is imported on demand, so that configs can be checked without it.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from models.config import ModelConfig, network_keys
+from models.config import ModelConfig
 
 if TYPE_CHECKING:
     from models.dds import DDS
@@ -15,6 +15,5 @@ def build_model(cfg: ModelConfig) -> "DDS":
     """Build the network of a config."""
     from models.dds import DDS
 
-    arguments: dict[str, Any] = {key: getattr(cfg, key) for key in network_keys()}
-    del arguments["name"]
-    return DDS(**arguments, skip_padding=cfg.skip_padding, recompute=cfg.recompute)
+    keys = {key: value for key, value in vars(cfg).items() if key not in ("name", "weights")}
+    return DDS(**keys)

@@ -1,6 +1,6 @@
 """Configs of the network and its losses: every key, its type and its meaning."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from bload.errors import InputError
 from datasets.config_fields import Checked, choice, key, number
@@ -15,11 +15,7 @@ LAYERS = (1, 100)
 
 @dataclass
 class ModelConfig(Checked):
-    """A name and the arguments of `models.dds.DDS`.
-
-    Fields with ``changes_network: False`` in their metadata are not arguments of the network, since
-    they do not change what it computes.
-    """
+    """Arguments of `models.dds.DDS`, after the name of the network and its initial weights."""
 
     prefix = "model."
 
@@ -38,32 +34,22 @@ class ModelConfig(Checked):
     anchored: bool = key("each query starts at its own point in the frame")
     dense: bool = key("also train a dense side task on the encoder's tokens")
     time: str = choice(("none", "gap"), "time input of the temporal part", "none")
-    weights: str | None = key(
-        "initial weights: a file, a URL, detr, resnet50 or resnet18", None, changes_network=False
-    )
+    weights: str | None = key("initial weights: a file, a URL, detr, resnet50 or resnet18", None)
     recompute: str = choice(
         ("none", "backbone", "auto", "offload"),
         "activations to recompute; auto: as few as must be; offload: keep them on the host",
         "none",
-        changes_network=False,
         defining=False,
     )
     skip_padding: bool = key(
         "true: backbone, encoder and spatial decoders leave padding out, with the same outputs",
         False,
-        changes_network=False,
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.width % self.heads:
             raise InputError(f"model.heads is {self.heads}; give a divisor of width {self.width}")
-
-
-def network_keys() -> tuple[str, ...]:
-    """Return the keys that decide what the network computes, and its name."""
-    declared = fields(ModelConfig)
-    return tuple(key.name for key in declared if key.metadata.get("changes_network", True))
 
 
 @dataclass

@@ -23,7 +23,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from bload.batch.walk_order import WalkOrder
 from models import build_model
 from models.config import ModelConfig
-from models.dds import CHUNK
+from models.dds import RECOMPUTED_AT_ONCE
 from models.frames import Frames
 
 GIB = 2**30
@@ -52,7 +52,7 @@ class NetworkCost:
         are freed.
         """
         recomputed, each = round(share * self.frames), self.recomputable_bytes / self.frames
-        kept = max(self.saved_bytes - recomputed * each, min(recomputed, CHUNK) * each)
+        kept = max(self.saved_bytes - recomputed * each, min(recomputed, RECOMPUTED_AT_ONCE) * each)
         return 4 * 4 * self.parameters + kept
 
     def least_share(self, room: float) -> float:

@@ -15,9 +15,9 @@ from bload.batch.trees import to_device
 from bload.errors import InputError
 from datasets.annotations.vocabulary import ATTENTION
 from models.dense import dense_loss
-from models.matcher import Matches, Predictions, box_distances, match
+from models.matcher import Matches, ValidOutputs, box_distances, match
 from models.outputs import CLASSES, LABELS, Outputs
-from models.targets import Targets
+from models.targets import TargetTensors
 
 WEIGHT_CLASS, WEIGHT_L1, WEIGHT_GIOU = 1.0, 2.5, 1.0
 NO_OBJECT = 0.1
@@ -44,13 +44,13 @@ class Criterion:
     and absent labels weighted alike, as in QPIC).
     """
 
-    relation_weight: float = 1.0
+    relation_weight: float
     """Weight of both relation losses; 1 in QPIC, 2 in OED."""
-    match_boxes: str = "worst"
+    match_boxes: str
     """``worst`` (QPIC's) or ``sum``, see `models.matcher.matching_cost`."""
 
     def __call__(
-        self, outputs: Outputs, targets: Targets, valid_BT: Tensor, divisors: Tensor
+        self, outputs: Outputs, targets: TargetTensors, valid_BT: Tensor, divisors: Tensor
     ) -> dict[str, Tensor]:
         """Compute the losses of a batch.
 
@@ -70,9 +70,9 @@ class Criterion:
         Raises:
             InputError: targets and valid frames differ in number, or the training has diverged.
         """
-        predictions = select_valid(outputs, valid_BT, len(targets.objects))
-        matches = match(predictions, targets, self.match_boxes)
-        matched_predictions = Predictions(predictions.outputs_LFNC[matches.query_index][:, None])
+        valid_outputs = select_valid(outputs, valid_BT, len(targets.objects))
+        matches = match(valid_outputs, targets, self.match_boxes)
+        matched_outputs = ValidOutputs(valid_outputs.outputs_LFNC[matches.query_index][:, None])
         pairs, class_weight = divisors.clamp(min=1).tolist()
         relation_weight = self.relation_weight / pairs
         factors = {
@@ -83,9 +83,9 @@ class Criterion:
             "labels": relation_weight,
         }
         sums = (
-            class_loss(predictions, targets, matches),
-            *box_losses(matched_predictions, targets, matches),
-            *relation_losses(matched_predictions, targets, matches),
+            class_loss(valid_outputs, targets, matches),
+            *box_losses(matched_outputs, targets, matches),
+            *relation_losses(matched_outputs, targets, matches),
         )
         weighted = zip(sums, factors.values(), strict=True)
         parts_5L = torch.stack([sum_L * factor for sum_L, factor in weighted])
@@ -98,7 +98,7 @@ class Criterion:
         return {"loss": loss, **parts}
 
 
-def select_valid(outputs: Outputs, valid_BT: Tensor, frames: int) -> Predictions:
+def select_valid(outputs: Outputs, valid_BT: Tensor, frames: int) -> ValidOutputs:
     """Take the valid frames out of the outputs, in the order of ``valid_BT.flatten()``."""
     frame_F = valid_BT.flatten().nonzero().squeeze(1)
     if len(frame_F) != frames:
@@ -115,12 +115,12 @@ def select_valid(outputs: Outputs, valid_BT: Tensor, frames: int) -> Predictions
     outputs_LFNC = torch.cat(fields, dim=-1).flatten(1, 2)
     if frames < outputs_LFNC.shape[1]:
         outputs_LFNC = outputs_LFNC.index_select(1, to_device(frame_F, outputs_LFNC.device))
-    return Predictions(outputs_LFNC)
+    return ValidOutputs(outputs_LFNC)
 
 
-def class_loss(predictions: Predictions, targets: Targets, matches: Matches) -> Tensor:
+def class_loss(valid_outputs: ValidOutputs, targets: TargetTensors, matches: Matches) -> Tensor:
     """Sum the weighted cross-entropy of every query over frames, ``(L,)``."""
-    logits_LFNK = predictions.class_logits_LFNK
+    logits_LFNK = valid_outputs.class_logits_LFNK
     target_LFN = torch.zeros(logits_LFNK.shape[:3], dtype=torch.long, device=logits_LFNK.device)
     target_LFN[matches.query_index] = targets.classes_FM[matches.object_index]
     weight_K = logits_LFNK.new_ones(CLASSES)
@@ -132,24 +132,24 @@ def class_loss(predictions: Predictions, targets: Targets, matches: Matches) -> 
 
 
 def box_losses(
-    matched_predictions: Predictions, targets: Targets, matches: Matches
+    matched_outputs: ValidOutputs, targets: TargetTensors, matches: Matches
 ) -> tuple[Tensor, Tensor]:
     """Sum L1 and 1 - GIoU of person, object and union box over pairs, ``(L,)`` each."""
-    predicted = matched_predictions.boxes.squeeze(2).movedim(-1, 0)
+    predicted = matched_outputs.boxes.squeeze(2).movedim(-1, 0)
     target_boxes = targets.boxes_FM34[matches.object_index].to(predicted.dtype).permute(3, 2, 0, 1)
     l1, giou = box_distances(predicted, target_boxes)
     return l1.sum((0, 2)), (1 - giou).sum((0, 2))
 
 
 def relation_losses(
-    matched_predictions: Predictions, targets: Targets, matches: Matches
+    matched_outputs: ValidOutputs, targets: TargetTensors, matches: Matches
 ) -> tuple[Tensor, Tensor]:
     """Sum cross-entropy over attention and focal loss over the other labels, ``(L,)`` each.
 
     A pair without an attention label adds nothing to the first. A query without a pair adds nothing
     at all, since annotations are not exhaustive (OED found 37.7 against 30.3 Recall@20).
     """
-    logits = matched_predictions.relation_logits_LFNR.squeeze(1)
+    logits = matched_outputs.relation_logits_LFNR.squeeze(1)
     target_labels = targets.relations_FMR[matches.object_index].to(logits.dtype)
     attention = -(target_labels[..., ATTENTION] * logits[..., ATTENTION].log_softmax(-1)).sum(
         (1, 2)

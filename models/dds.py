@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 import torch.distributed as dist
@@ -35,7 +35,7 @@ from models.transformer import Encoder, LayerSizes
 
 PIXEL_MEAN = (0.485, 0.456, 0.406)
 PIXEL_STD = (0.229, 0.224, 0.225)
-CHUNK = 16
+RECOMPUTED_AT_ONCE = 16
 """Pictures that are recomputed at a time, and so have their activations in memory at once."""
 
 
@@ -81,34 +81,25 @@ class DDS(nn.Module):
 
     def __init__(
         self,
-        width: int = 256,
-        heads: int = 8,
-        feedforward: int = 2048,
-        encoder_layers: int = 6,
-        decoder_layers: int = 6,
-        temporal_layers: int = 2,
-        queries: int = 100,
-        dropout: float = 0.1,
-        backbone: str = "resnet50",
-        temporal: str = "dds",
-        norm_first: bool = False,
-        anchored: bool = False,
-        dense: bool = False,
-        time: str = "none",
-        skip_padding: bool = False,
-        recompute: str = "none",
+        *,
+        encoder_layers: int,
+        decoder_layers: int,
+        temporal_layers: int,
+        queries: int,
+        backbone: str,
+        temporal: str,
+        time: str,
+        anchored: bool,
+        dense: bool,
+        skip_padding: bool,
+        recompute: str,
+        **sizes: Unpack[LayerSizes],
     ) -> None:
         super().__init__()
         self.queries, self.skip_padding = queries, skip_padding
         self.recomputed = float(recompute in ("backbone", "auto"))
         self.offload = recompute == "offload"
-        sizes = LayerSizes(
-            width=width,
-            heads=heads,
-            feedforward=feedforward,
-            dropout=dropout,
-            norm_first=norm_first,
-        )
+        width = sizes["width"]
         self.backbone = build_backbone(backbone)
         self.input_proj = Pointwise(self.backbone.channels, width)
         self.encoder = Encoder(encoder_layers, **sizes)
@@ -172,17 +163,17 @@ class DDS(nn.Module):
         spatial_LBTND = put(self.relation_branch.spatial(tokens))
         relations, relation_state = self.relation_branch(spatial_LBTND, frames, relation_state)
         with torch.autocast(objects.device.type, enabled=False):
-            outputs = self.predict(objects, relations, tokens, put)
+            outputs = self.apply_heads(objects, relations, tokens, put)
         return replace(outputs, extent_BT2=extent_BT2, state=(object_state, relation_state))
 
-    def predict(
+    def apply_heads(
         self,
         objects: Tensor,
         relations: Tensor,
         tokens: Tokens,
         put: Callable[[Tensor], Tensor],
     ) -> Outputs:
-        """Predict from embeddings ``(L, B, T, N, D)`` in the precision of the parameters.
+        """Compute outputs from embeddings ``(L, B, T, N, D)`` in the precision of the parameters.
 
         Args:
             put: puts values ``(L, J, ...)`` of computed pictures into slots, ``(L, B, T, ...)``.
@@ -226,8 +217,8 @@ class DDS(nn.Module):
         """
         count = round(self.recomputed * len(pixels_ICHW)) if torch.is_grad_enabled() else 0
         tokens = []
-        for first in range(0, count, CHUNK):
-            chunk = slice(first, min(first + CHUNK, count))
+        for first in range(0, count, RECOMPUTED_AT_ONCE):
+            chunk = slice(first, min(first + RECOMPUTED_AT_ONCE, count))
             extent = None if extent_I2 is None else extent_I2[chunk]
             tokens.append(checkpoint(self.encode, pixels_ICHW[chunk], extent, use_reentrant=False))
         if count < len(pixels_ICHW) or not tokens:

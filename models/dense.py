@@ -16,11 +16,11 @@ from bload.batch.trees import to_device
 from datasets.annotations.vocabulary import ATTENTION, PERSON
 from models.extent import cell_points, cells_inside
 from models.outputs import CLASSES, LABELS
-from models.targets import Targets
+from models.targets import TargetTensors
 
 
 def dense_loss(
-    logits_BTHWE: Tensor, targets: Targets, valid_BT: Tensor, extent_BT2: Tensor | None = None
+    logits_BTHWE: Tensor, targets: TargetTensors, valid_BT: Tensor, extent_BT2: Tensor | None = None
 ) -> Tensor:
     """Return the summed cross-entropy of the tokens of all valid frames, a scalar.
 

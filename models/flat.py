@@ -17,7 +17,7 @@ from models.dds import DDS
 from models.frames import Frames
 from models.outputs import Outputs
 
-NAMES = [field.name for field in fields(Frames)]
+FRAME_FIELDS = [field.name for field in fields(Frames)]
 
 
 class FlatCore(nn.Module):
@@ -36,24 +36,24 @@ class FlatCore(nn.Module):
     ) -> None:
         super().__init__()
         self.model, self.precision = model, precision
-        self.names = [name for name in NAMES if isinstance(getattr(example, name), Tensor)]
+        self.names = [name for name in FRAME_FIELDS if isinstance(getattr(example, name), Tensor)]
 
     def tensors(self, frames: Frames) -> tuple[Tensor, ...]:
         """Return the tensors of frames, on the device; extents of full canvases are 1."""
         if frames.extent_BT2 is None and "extent_BT2" in self.names:
             frames = replace(frames, extent_BT2=torch.ones(*frames.start_BT.shape, 2))
-        values = (getattr(frames, name) for name in NAMES)
+        values = (getattr(frames, name) for name in FRAME_FIELDS)
         device = frames.pixels_BTCHW.device
         return tuple(to_device(value, device) for value in values if isinstance(value, Tensor))
 
     def forward(self, *values: Tensor) -> tuple[Tensor, ...]:
-        """Return the predictions that have a gradient, in the order of `Outputs`."""
+        """Return the outputs that have a gradient, in the order of `Outputs`."""
         given: dict[str, Any] = dict(zip(self.names, values, strict=True))
         with self.precision():
-            return predictions(self.model(Frames(**given, by="slots")))
+            return trained_fields(self.model(Frames(**given, by="slots")))
 
 
-def predictions(outputs: Outputs) -> tuple[Tensor, ...]:
+def trained_fields(outputs: Outputs) -> tuple[Tensor, ...]:
     """Return the fields of the outputs that have a gradient, in their order."""
     values = (getattr(outputs, field.name) for field in fields(outputs))
     return tuple(value for value in values if isinstance(value, Tensor) and value.requires_grad)

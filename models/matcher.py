@@ -15,7 +15,7 @@ from bload.batch.trees import to_device
 from bload.errors import InputError
 from datasets.annotations.vocabulary import RELATIONS
 from models.outputs import CLASSES, relation_scores
-from models.targets import Targets
+from models.targets import TargetTensors
 
 COST_CLASS, COST_RELATION, COST_L1, COST_GIOU = 1.0, 1.0, 2.5, 1.0
 BOXES = slice(0, 12)
@@ -24,7 +24,7 @@ RELATION_LOGITS = slice(CLASS_LOGITS.stop, CLASS_LOGITS.stop + len(RELATIONS))
 
 
 @dataclass(frozen=True, slots=True)
-class Predictions:
+class ValidOutputs:
     """The network's outputs at the valid frames, in one tensor, so that one copy selects from all.
 
     Channels C are the coordinates of person, object and union box, then the logits of classes and
@@ -72,15 +72,15 @@ class Matches:
 
 
 @torch.no_grad()
-def match(predictions: Predictions, targets: Targets, boxes: str = "worst") -> Matches:
+def match(outputs: ValidOutputs, targets: TargetTensors, match_boxes: str) -> Matches:
     """Match all layers of all frames, with one copy from device to host.
 
-    `boxes` as in `matching_cost`.
+    `match_boxes` as in `matching_cost`.
 
     Raises:
         InputError: a cost is not finite, since the training has diverged.
     """
-    cost_LFMN = matching_cost(predictions, targets, boxes).cpu().numpy()
+    cost_LFMN = matching_cost(outputs, targets, match_boxes).cpu().numpy()
     layers, _, max_objects, queries = cost_LFMN.shape
     # Padded rows are always finite, so one look at everything is enough.
     if not np.isfinite(cost_LFMN).all():
@@ -106,34 +106,33 @@ def match(predictions: Predictions, targets: Targets, boxes: str = "worst") -> M
         assignment[:, layer, pairs] = linear_sum_assignment(
             cost_LFMN[layer, frame, : objects_F[frame]]
         )
-    device = predictions.outputs_LFNC.device
+    device = outputs.outputs_LFNC.device
     objects_LP, queries_LP = to_device(torch.from_numpy(assignment), device).unbind()
     frames_P = to_device(torch.from_numpy(frame_P), device)
     return Matches(frame_P=frames_P, object_LP=objects_LP, query_LP=queries_LP)
 
 
-def matching_cost(predictions: Predictions, targets: Targets, boxes: str = "worst") -> Tensor:
+def matching_cost(outputs: ValidOutputs, targets: TargetTensors, match_boxes: str) -> Tensor:
     """Return the cost of query n answering for object m, ``(L, F, M, N)``.
 
-    Object class and relations count by their scores, boxes by L1 and generalised IoU.
-    ``boxes="worst"`` takes the worse of person and object box, as QPIC does (arXiv 2103.05399),
-    ``boxes="sum"`` the sum of person, object and union box. In a network from scratch the worse box
-    is the person's, equally bad in all queries; the sum lets the object's box decide from the first
-    step on.
+    Object class and relations count by their scores, boxes by L1 and generalised IoU. ``worst``
+    takes the worse of person and object box, as QPIC does (arXiv 2103.05399), ``sum`` the sum of
+    person, object and union box. In a network from scratch the worse box is the person's, equally
+    bad in all queries; the sum lets the object's box decide from the first step on.
     """
     # Queries lie side by side in memory: operations on short last dimensions are slow.
-    predicted = predictions.boxes.movedim(-1, 0).contiguous()[..., None, :]
+    predicted = outputs.boxes.movedim(-1, 0).contiguous()[..., None, :]
     target_boxes = targets.boxes_FM34.to(predicted.dtype).permute(3, 2, 0, 1)[:, :, None, ..., None]
     l1, giou = box_distances(predicted, target_boxes)
-    if boxes == "sum":
+    if match_boxes == "sum":
         l1, giou = l1.sum(0), giou.sum(0)
     else:
         l1, giou = l1[:2].amax(0), giou[:2].amin(0)
-    probability_LFKN = predictions.class_logits_LFNK.softmax(-1).mT
+    probability_LFKN = outputs.class_logits_LFNK.softmax(-1).mT
     classes = targets.classes_FM[None, ..., None].expand_as(l1)
     cost = (COST_L1 * l1).sub_(giou, alpha=COST_GIOU)
     cost.sub_(probability_LFKN.gather(2, classes), alpha=COST_CLASS)
-    scores_LFNR = relation_scores(predictions.relation_logits_LFNR)
+    scores_LFNR = relation_scores(outputs.relation_logits_LFNR)
     relations_FMR = targets.relations_FMR.to(scores_LFNR.dtype)
     return cost.add_(_relation_cost(scores_LFNR.mT, relations_FMR), alpha=COST_RELATION)
 

@@ -1,4 +1,4 @@
-"""Predictions of the network for every frame of a batch.
+"""Outputs of the network for every frame of a batch.
 
 L layers (all spatial ones, then all temporal ones), B blocks, T slots, N queries, F frames,
 K = 37 classes (36 of objects, and none), R = 26 relations.

@@ -16,7 +16,7 @@ from datasets.annotations.vocabulary import RELATIONS
 
 
 @dataclass(frozen=True, slots=True)
-class Targets:
+class TargetTensors:
     """The ground truth of F frames, padded to M >= 1 objects.
 
     Boxes are (centre x, centre y, width, height) as shares of the frame; padded rows hold the
@@ -35,7 +35,7 @@ class Targets:
     """Number of real rows of each frame."""
 
 
-def to_tensors(frames: Sequence[FrameTargets], device: torch.device | str = "cpu") -> Targets:
+def to_tensors(frames: Sequence[FrameTargets], device: torch.device | str = "cpu") -> TargetTensors:
     """Pad the annotations of the valid frames, in the order of ``valid_BT.flatten()``."""
     objects = tuple(len(frame.object_classes_M) for frame in frames)
     count, max_objects = len(frames), max(objects, default=1)
@@ -59,7 +59,7 @@ def to_tensors(frames: Sequence[FrameTargets], device: torch.device | str = "cpu
         return to_device(torch.from_numpy(array), device)
 
     boxes = np.concatenate(((low + high) / 2, high - low), axis=-1)
-    return Targets(
+    return TargetTensors(
         boxes_FM34=move(boxes),
         classes_FM=move(classes),
         relations_FMR=move(relations),

@@ -22,7 +22,7 @@ from datasets.files import reading
 from models.config import DETR_URL, NAMED_WEIGHTS
 from models.dds import DDS
 
-DETR = {
+DETR_NAMES = {
     "backbone.": "backbone.0.body.",
     "input_proj.": "input_proj.",
     "encoder.": "transformer.encoder.",
@@ -71,20 +71,20 @@ def load_weights(model: DDS, path_or_url: str) -> str:
         state = {n.removeprefix("module."): averaged[n] for n in names} or state["model"]
     pairs = state.items() if isinstance(state, dict) else ()
     tensors = {str(name): value for name, value in pairs if isinstance(value, Tensor)}
-    return fill(model, tensors, path_or_url)
+    return copy_tensors(model, tensors, path_or_url)
 
 
 @torch.no_grad()
-def fill(model: DDS, state: dict[str, Tensor], source: str) -> str:
+def copy_tensors(model: DDS, state: dict[str, Tensor], source: str) -> str:
     """Copy tensors into the model; see `load_weights`."""
     kind, prefixes = "ResNet", {"backbone.": ""}
     if any(name.startswith("object_branch.") for name in state):
         kind, prefixes = "checkpoint", {"": ""}
-    elif any(name.startswith(DETR["backbone."]) for name in state):
-        kind, prefixes = "DETR", DETR
+    elif any(name.startswith(DETR_NAMES["backbone."]) for name in state):
+        kind, prefixes = "DETR", DETR_NAMES
         if isinstance(model.encoder.norm, nn.LayerNorm) or model.reference is not None:
             kind = "DETR (its backbone alone, as it has neither norm_first nor anchored)"
-            prefixes = {"backbone.": DETR["backbone."]}
+            prefixes = {"backbone.": DETR_NAMES["backbone."]}
     loaded: Counter[str] = Counter()
     initial: dict[str, None] = {}  # in order
     # Frozen batch norm counts no batches.

@@ -3,7 +3,7 @@
 B blocks, T slots.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,20 +13,19 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from bload import Batch, BlockLoader, BlockSampler
+from bload import BlockLoader, BlockSampler
 from datasets.action_genome import VideoSource
-from datasets.annotations.targets import FrameTargets
 from datasets.augmentation import Augmentation
 from datasets.letterbox import Letterbox
 from models import build_model
 from models.backbone import freeze_first_stage
 from models.criterion import Criterion
 from models.dds import DDS
-from models.flat import predictions
-from models.frames import Frames, frame_gaps
+from models.flat import trained_fields
+from models.frames import Frames
 from training.ablations import Ablation
 from training.config import TrainConfig, TrainJob
-from training.data import Data
+from training.data import Data, ToFrames
 from training.graph import record_if_possible
 from training.optimiser import build_optimisers, rate_factor
 from training.ranks import Ranks, autocast, free_memory
@@ -35,26 +34,6 @@ from training.sync import mean_weights, synchronise
 MEMORY_SHARES = {"cuda": 0.8, "cpu": 0.45}
 """Share of the free memory to plan for. The rest is for temporaries and losses, and on CPUs also
 for freed tensors that the C library keeps: up to three quarters of what is in use."""
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """From batches to what the network takes, on its device, resized there."""
-
-    letterbox: Letterbox
-    device: torch.device
-
-    def __call__(self, batch: Batch, epoch: int = 0) -> tuple[Frames, Sequence[FrameTargets]]:
-        """Return the frames of a batch, and the targets that fit them."""
-        device_batch, extent_BT2 = self.letterbox(batch, self.device, epoch)
-        frames = Frames(
-            device_batch.inputs_BT,
-            batch.start_BT,
-            batch.valid_BT,
-            extent_BT2,
-            frame_gaps(batch),
-        )
-        return frames, device_batch.targets
 
 
 @dataclass(frozen=True)
@@ -70,7 +49,7 @@ class Training:
     average: AveragedModel | None
     """Moving average of the weights, evaluated in place of the model."""
     criterion: Criterion
-    inputs: Inputs
+    to_frames: ToFrames
     optimisers: list[torch.optim.Optimizer]
     ablation: Ablation
     """Applied to every batch first; the identity but in ablations."""
@@ -193,8 +172,8 @@ def build_training(
     augmentation = Augmentation(**vars(augment), seed=train.seed) if augment else None
     average_fn = get_ema_multi_avg_fn(train.ema) if train.ema else None
     average = AveragedModel(model, multi_avg_fn=average_fn) if average_fn else None
-    inputs = Inputs(Letterbox(source, augmentation), ranks.device)
-    network, example = record_if_possible(cfg, ranks, model, loader, inputs)
+    to_frames = ToFrames(Letterbox(source, augmentation), ranks.device)
+    network, example = record_if_possible(cfg, ranks, model, loader, to_frames)
     training = Training(
         cfg=train,
         ranks=ranks,
@@ -202,7 +181,7 @@ def build_training(
         parallel=network,
         average=average,
         criterion=Criterion(**vars(cfg.loss)),
-        inputs=inputs,
+        to_frames=to_frames,
         optimisers=build_optimisers(model, train),
         ablation=Ablation(train.starts, train.padding, train.seed),
         loader=loader,
@@ -227,6 +206,6 @@ def in_parallel(
     pixels_BTCHW = torch.zeros(1, 2, 3, 64, 64, dtype=torch.uint8, device=ranks.device)
     zeros_BT = torch.zeros(1, 2, dtype=torch.bool, device=ranks.device)
     frames = example or Frames(pixels_BTCHW, zeros_BT, gap_BT=zeros_BT.float())
-    torch.stack([values.sum() for values in predictions(parallel(frames))]).sum().backward()
+    torch.stack([values.sum() for values in trained_fields(parallel(frames))]).sum().backward()
     parallel.zero_grad()
     return parallel

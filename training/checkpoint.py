@@ -39,7 +39,7 @@ class Progress:
     evaluated_epochs: float = 0
     """Epochs, with a fraction, that were done when `recall` was measured."""
     epoch_sums: list[dict[str, dict[str, float]]] = field(default_factory=list)
-    """Sums over the current epoch so far, one per rank, see `training.figures.Meter`."""
+    """Sums over the current epoch so far, one per rank, see `training.figures.EpochSums`."""
     row_states: list[Any] = field(default_factory=list)
     """Row states at the current step, one list per rank, see `training.step.train_step`."""
 

@@ -5,7 +5,7 @@ An unknown key is an error, and so is a value of another type.
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -13,7 +13,9 @@ from typing import Any
 
 import yaml
 from hydra import compose, initialize_config_dir
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.config_store import ConfigStore
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import CompactHydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -31,29 +33,19 @@ class TrainFiles(TrainJob):
     """Contents of the files of a training job: the job, and what its experiment adds."""
 
     quick: dict[str, Any] = field(default_factory=dict)  # changes of the job that size=quick makes
-    rates: dict[str, float] = field(default_factory=dict)  # train.lr by loader, for ${rate:}
-
-
-def find_rate(*, _root_: Any) -> float:
-    """Return the experiment's learning rate for a config's loader, such as `sampling clips=all`."""
-    loader = _root_.loader
-    way = loader.name + " clips=all" * (loader.get("clips") == "all")
-    if way not in _root_.rates:
-        known = ", ".join(_root_.rates)
-        raise InputError(f"this experiment has no rate for {way}, only for {known}; set train.lr")
-    return _root_.rates[way]
+    rates: dict[str, float] = field(default_factory=dict)  # train.lr by loader
 
 
 def format_meanings(*, _root_: Any) -> str:
     """Format every key of a composed config with its value and its meaning, for ``--help``."""
     rows = []
-    for _, _, schema in find_schemas(_root_):
+    for prefix, part, schema in find_schemas(_root_):
         for name, words in meanings(schema):
-            value = OmegaConf.select(_root_, name)
+            value = part[name]
             if OmegaConf.is_config(value):
                 value = OmegaConf.to_container(value, resolve=True)
             value = value if isinstance(value, str) else json.dumps(value)
-            rows.append((f"{name}={value}", words))
+            rows.append((f"{prefix}{name}={value}", words))
     lines = (f"  {setting:<39}  {words}" for setting, words in rows)
     return "\n".join(lines).replace("$", "$$")  # Hydra fills in a template
 
@@ -73,7 +65,6 @@ def register() -> None:
         "meanings": format_meanings,
         "configs": lambda group: ", ".join(file.stem for file in config_files(group)),
         "packers": lambda: ", ".join(PACKERS),
-        "rate": find_rate,
         "twice": lambda rate: 2 * rate,
         # a rank's share of the slots of a step, with torchrun's number of ranks
         "per_rank": lambda slots: max(1, slots // int(os.environ.get("WORLD_SIZE", "1"))),
@@ -96,12 +87,12 @@ def register() -> None:
             node = OmegaConf.structured(schema)
             node.name = name
             store.store(group=group, name=name, node=node)
-    for name, changes in short_forms().items():
-        store.store(group="short", name=f"quick_{name}", package="_global_", node=changes)
+    for name, changes in quick_forms().items():
+        store.store(group="quick", name=f"quick_{name}", package="_global_", node=changes)
 
 
 @cache
-def short_forms() -> dict[str, Any]:
+def quick_forms() -> dict[str, Any]:
     """Read what the short form of each experiment changes."""
     files = config_files("experiment")
     quick = {file.stem: (yaml.safe_load(file.read_text()) or {}).get("quick", {}) for file in files}
@@ -125,6 +116,12 @@ def compose_job(name: str, overrides: Sequence[str]) -> Any:
         raise InputError(
             "\n".join(filter(None, map(str, (error, error.__cause__ or ""))))
         ) from error
+
+
+def sweep_lines(params: Mapping[str, Any], overrides: Sequence[str]) -> list[list[str]]:
+    """Return the overrides of each job of a sweep, as Hydra does; later ones of a key count."""
+    lines = [*(f"{key}={values}" for key, values in params.items()), *overrides]
+    return BasicSweeper.split_arguments(OverridesParser.create().parse_overrides(lines), None)[0]
 
 
 def to_job(config: Any) -> Any:

@@ -1,7 +1,7 @@
 """The configs of training and evaluation: every key, its type and its meaning.
 
 Configs are dataclasses that check their values; `training.compose` makes them from a command line.
-A key without a default is in `configs/`, where files may also set the others.
+Files in `configs/` set keys without a default, and others where a value differs from it.
 A key with the metadata ``"defining": False`` does not change what is trained: it is not part of a
 run's name, and may differ when the run resumes. A new key at its default leaves names as they are.
 The keys of the groups `dataset`, `model` and `loss` are in datasets/config.py and
@@ -16,22 +16,19 @@ from dataclasses import asdict, dataclass, field, fields, make_dataclass
 from functools import cache
 from multiprocessing import get_start_method
 from pathlib import Path
-from typing import Any, ClassVar, get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 from bload.errors import InputError
 from bload.packing.cost import Cost
 from bload.packing.packers import find_packer
 from bload.schedule.balance import BALANCES
-from datasets.config import SPLITS, DatasetConfig
+from datasets.config import DatasetConfig
 from datasets.config_fields import Checked, choice, key, number
 from datasets.scoring.iou import CONVENTIONS
+from datasets.synthetic.world import SPLITS
 from models.config import LossConfig, ModelConfig
 
 STARTS = ("table", "ignored", "wrong")
-TIMEOUT = 600.0
-"""Default number of seconds that a rank waits for the others, or for data."""
-MAX_COUNT = 10**9
-"""Upper bound of counts that have no natural one."""
 CGROUP = Path("/sys/fs/cgroup")
 """Folder of a container's limits (Linux), such as ``cpu.max``: microseconds in a period, period."""
 CONFIGS = Path(__file__).parents[1] / "configs"
@@ -79,12 +76,13 @@ def _unpickled(values: dict[str, Any]) -> LoaderConfig:
 @cache
 def loader_schema(packer: str) -> type[LoaderConfig]:
     """Return the config class of a loader: `LoaderConfig` and the options of its packer."""
-    hints, options = get_type_hints(find_packer(packer).pack), []
+    pack, options = find_packer(packer).pack, []
+    hints, words = get_type_hints(pack), f"see {pack.__module__}"
     for name, default in find_packer(packer).options.items():
         if name == "batch_slots":  # in train
             continue
         names = [value for value in get_args(hints[name]) if isinstance(value, str)]
-        declared = choice(names, packer, default) if names else key(f"{packer}: a number", default)
+        declared = choice(names, words, default) if names else key(f"a number: {words}", default)
         options.append((name, Any if default is None else type(default), declared))
     return make_dataclass(f"{packer}_config", options, bases=(LoaderConfig,))
 
@@ -100,7 +98,7 @@ class ProcessConfig(Checked):
         ("auto", "cpu", "cuda"), "auto takes a GPU if there is one", "auto", defining=False
     )
     timeout: float = number(
-        1, 10**6, "seconds that a rank waits for others, or for data", TIMEOUT, defining=False
+        1, 10**6, "seconds that a rank waits for others, or for data", 600.0, defining=False
     )
     workers: int = number(
         -1, 256, "data workers per rank; -1: a core each, at most 8 per rank", 1, defining=False
@@ -164,21 +162,19 @@ class TrainConfig(ProcessConfig):
         "bitwise reproducible on one machine, slower on GPUs", False, defining=False
     )
     eval_every: int = number(
-        0, MAX_COUNT, "epochs between evaluations on validation videos; 0: at the end", 0
+        0, None, "epochs between evaluations on validation videos; 0: at the end", 0
     )
-    evals_per_epoch: int = number(0, MAX_COUNT, "evaluations per epoch; 0: as eval_every says", 0)
+    evals_per_epoch: int = number(0, None, "evaluations per epoch; 0: as eval_every says", 0)
     sync: str = choice(
         ("allreduce", "local", "gossip", "none"),
         "how ranks agree; allreduce on gradients, others on weights",
         "allreduce",
     )
-    sync_every: int = number(1, MAX_COUNT, "sync=local: steps between averages", 8)
+    sync_every: int = number(1, None, "sync=local: steps between averages", 8)
     checkpoint_minutes: float = number(
         0, None, "minutes between checkpoints in an epoch; 0: every step", 10.0, defining=False
     )
-    log_every: int = number(
-        1, MAX_COUNT, "steps between lines in metrics.jsonl", 20, defining=False
-    )
+    log_every: int = number(1, None, "steps between lines in metrics.jsonl", 20, defining=False)
 
 
 @dataclass
@@ -195,10 +191,10 @@ class RunConfig(Checked):
 
 
 @dataclass
-class ExperimentConfig:
+class ExperimentConfig(Checked):
     """Set of runs that a run belongs to."""
 
-    prefix: ClassVar[str] = "experiment."
+    prefix = "experiment."
 
     name: str | None = key("file in configs/experiment; its runs share a folder", None)
     minutes: float | None = key("of one of its runs on two idle cores, on average", None)
@@ -275,6 +271,6 @@ class EvalJob(ProcessConfig):
     batch_slots: int = number(1, 10**7, "slots of a rank's batch", 1024)
     iou: str = choice(tuple(CONVENTIONS), "pixels of boxes; inclusive as in STTran", "inclusive")
     out: str | None = key("JSON file for the figures, by checkpoint if there are several", None)
-    pictures: int = number(0, MAX_COUNT, "videos to draw, spread over the split", 0)
+    pictures: int = number(0, None, "videos to draw, spread over the split", 0)
     predictions: str | None = key("Parquet file for the predictions of every frame", None)
     relations: str | None = key("csv file for the recall of every relation", None)

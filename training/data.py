@@ -1,12 +1,21 @@
-"""Input of a run: the videos that it trains on, in blocks, and those that it is evaluated on."""
+"""Input of a run: videos to train on, in blocks, and to evaluate on, and their way to a network.
 
+B blocks, T slots.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bload import BlockLoader
+import torch
+
+from bload import Batch, BlockLoader
 from datasets.action_genome import VideoSource
+from datasets.annotations.targets import FrameTargets
 from datasets.build import build_source, open_to_score, saved_config
-from training.config import EvalJob, TrainJob, naming_keys
+from datasets.letterbox import Letterbox
+from models.frames import Frames, frame_gaps
+from training.config import EvalJob, ProcessConfig, TrainJob, naming_keys
 from training.ranks import Ranks
 from training.stopping import detach_worker
 
@@ -30,7 +39,7 @@ def open_data(cfg: TrainJob, ranks: Ranks) -> Data:
     """
     with ranks.agree_on_errors():
         source = build_source(cfg.dataset, "train")
-        validation_split, final_split = cfg.dataset.splits
+        validation_split, final_split = cfg.dataset.evaluation_splits
         validation = open_to_score(cfg.dataset, validation_split) if validation_split else None
         final = open_to_score(cfg.dataset, final_split)
     with ranks.agree_on_errors(), naming_keys(cfg):
@@ -40,17 +49,39 @@ def open_data(cfg: TrainJob, ranks: Ranks) -> Data:
             batch_slots=cfg.train.batch_slots,
             micro_batches=cfg.train.micro_batches,
             elastic=cfg.run.resume == "elastic",
-            rank=ranks.rank,
-            world_size=ranks.world_size,
             seed=cfg.train.seed,
-            num_workers=cfg.train.workers,
-            timeout=cfg.train.timeout if cfg.train.workers else 0,
-            worker_init_fn=detach_worker,
-            pin_memory=ranks.device.type == "cuda",
             names=source.names,
+            **process_options(cfg.train, ranks),
             **cfg.loader.options,
         )
     return Data(source, loader, validation, final)
+
+
+def process_options(cfg: ProcessConfig, ranks: Ranks) -> dict[str, Any]:
+    """Return the options of a `BlockLoader` that depend on this rank and its device."""
+    return {
+        "rank": ranks.rank,
+        "world_size": ranks.world_size,
+        "num_workers": cfg.workers,
+        "timeout": cfg.timeout if cfg.workers else 0,
+        "worker_init_fn": detach_worker,
+        "pin_memory": ranks.device.type == "cuda",
+    }
+
+
+@dataclass(frozen=True)
+class ToFrames:
+    """Turns batches into frames as the network takes them, resized on its device."""
+
+    letterbox: Letterbox
+    device: torch.device
+
+    def __call__(self, batch: Batch, epoch: int = 0) -> tuple[Frames, Sequence[FrameTargets]]:
+        """Return the frames of a batch, and the targets that fit them."""
+        device_batch, extent_BT2 = self.letterbox(batch, self.device, epoch)
+        pixels_BTCHW, gap_BT = device_batch.inputs_BT, frame_gaps(batch)
+        frames = Frames(pixels_BTCHW, batch.start_BT, batch.valid_BT, extent_BT2, gap_BT)
+        return frames, device_batch.targets
 
 
 def find_videos(cfg: EvalJob, saved: dict[str, Any], opened: dict[str, VideoSource]) -> VideoSource:
@@ -58,5 +89,5 @@ def find_videos(cfg: EvalJob, saved: dict[str, Any], opened: dict[str, VideoSour
     dataset = saved_config(saved, cfg.root, cfg.cache)
     key = repr(dataset)
     if key not in opened:
-        opened[key] = open_to_score(dataset, cfg.split or dataset.splits[1])
+        opened[key] = open_to_score(dataset, cfg.split or dataset.evaluation_splits[1])
     return opened[key]

@@ -22,13 +22,13 @@ from datasets.scoring.recall import RecallMeter
 from datasets.scoring.tables import relation_rows
 from models.predict import predict
 from training.ablations import Ablation
-from training.build import Inputs
 from training.config import EvalJob, ProcessConfig
+from training.data import ToFrames, process_options
 from training.ranks import Ranks, autocast
-from training.stopping import Stopped, detach_worker
+from training.stopping import Stopped
 
 if TYPE_CHECKING:
-    from datasets.scoring.predictions_file import Record
+    from datasets.scoring.predictions_file import Sink
 
 
 def check_outputs(cfg: EvalJob, checkpoints: int) -> None:
@@ -51,24 +51,24 @@ def evaluate_checkpoint(
     checkpoint: dict[str, Any],
     source: VideoSource,
     ranks: Ranks,
-    record: "Record",
+    sink: "Sink",
 ) -> tuple[dict[str, float], list[dict[str, Any]]]:
     """Return figures of a checkpoint and its `relation_rows`; write its predictions if asked."""
-    config, meter = checkpoint["config"], RecallMeter(cfg.iou)
+    config = checkpoint["config"]
     starts, dataset = cfg.starts or config["train"]["starts"], config["dataset"]
     trained = {key: dataset[key] for key in ("small_boxes", "validation")}
     metadata = {"checkpoint": str(path), "split": source.split, "root": str(source.root)}
     metadata |= {**trained, "starts": starts}
-    with predictions_in(cfg.predictions, ranks, metadata) as records:
-        figures = evaluate(
+    with open_sinks(cfg.predictions, ranks, metadata) as sinks:
+        figures, meter = evaluate(
             model,
             source,
             ranks,
-            meter=meter,
+            convention=cfg.iou,
             batch_slots=cfg.batch_slots,
             process=cfg,
             ablation=Ablation(starts, seed=config["train"]["seed"]),
-            records=[record, *records],
+            sinks=[sink, *sinks],
         )
     pairs_KR = trained_pairs(Path(dataset["root"]), **trained)
     if pairs_KR is None:  # the data are elsewhere now
@@ -79,10 +79,10 @@ def evaluate_checkpoint(
 
 
 @contextmanager
-def predictions_in(
+def open_sinks(
     path: Path | str | None, ranks: Ranks, metadata: dict[str, Any]
-) -> Iterator[list["Record"]]:
-    """Give `evaluate` the records that write all predictions to `path`; none without a path."""
+) -> Iterator[list["Sink"]]:
+    """Give the sink that writes all predictions to `path`, in a list; none without a path."""
     if not path:
         yield []
         return
@@ -102,53 +102,48 @@ def evaluate(
     source: VideoSource,
     ranks: Ranks,
     *,
-    meter: RecallMeter | None = None,
+    convention: str = "inclusive",
     batch_slots: int,
     process: ProcessConfig = ProcessConfig(workers=0),  # noqa: B008
     ablation: Ablation = Ablation(),  # noqa: B008
-    records: Sequence["Record"] = (),
-) -> dict[str, float]:
-    """Return the recall of `model` on all frames of `source`, in 0..1, equal on every rank.
+    sinks: Sequence["Sink"] = (),
+) -> tuple[dict[str, float], RecallMeter]:
+    """Return the recall of `model` on all frames of `source`, in 0..1, and its meter.
 
-    That of its yardsticks stands beside it.
+    That of the videos' yardsticks stands beside it. All is equal on every rank.
 
     Args:
-        meter: an empty one, which then holds the counts of all ranks.
-        records: called with this rank's targets and predictions, batch by batch.
+        convention: of boxes, as for `RecallMeter`.
+        sinks: called with this rank's targets and predictions, batch by batch.
     """
     started_at = time.perf_counter()
-    meter = RecallMeter() if meter is None else meter
-    inputs = Inputs(Letterbox(source), ranks.device)
+    to_frames = ToFrames(Letterbox(source), ranks.device)
     precision = autocast(process.amp, ranks.device)
     loader = BlockLoader(
         source,
         "bload_exact",
         batch_slots=max(batch_slots, natural_t_max(source.lengths, "bload_exact")),
-        rank=ranks.rank,
-        world_size=ranks.world_size,
-        num_workers=process.workers,
-        timeout=process.timeout if process.workers else 0,
-        worker_init_fn=detach_worker,
-        pin_memory=ranks.device.type == "cuda",
+        **process_options(process, ranks),
     )
-    own_meter = RecallMeter(meter.convention)
+    own_meter = RecallMeter(convention)
     was_training = model.training
     model.eval()
 
     for batch in ranks.show_progress(loader, "evaluate", loader.steps):
         batch = ablation(batch)
-        frames, _ = inputs(batch)
+        frames, _ = to_frames(batch)
         with precision:
             outputs = model(frames)
         sizes_hw = [target.size_hw for target in batch.targets]
         predictions = predict(outputs, batch.valid_BT, sizes_hw)
         own_meter.update(predictions, batch.targets)
-        for record in records:
-            record(batch.targets, predictions)
+        for sink in sinks:
+            sink(batch.targets, predictions)
         if signal_number := ranks.largest(ranks.stop.signal_number)[0]:
             raise Stopped(signal_number, "the beginning of this evaluation")
     model.train(was_training)
-    meter.merge(ranks.gather(own_meter.state()))
+    meter = RecallMeter(convention).merge(ranks.gather(own_meter.state()))
     figures = meter.summary() | (source.yardsticks.recall(meter) if source.yardsticks else {})
     seconds = time.perf_counter() - started_at
-    return figures | {"seconds": seconds, "frames_per_second": figures["frames"] / seconds}
+    speed = {"seconds": seconds, "frames_per_second": figures["frames"] / seconds}
+    return figures | speed, meter

@@ -1,6 +1,5 @@
 """Cost and losses of epochs, as flat figures for logs and results."""
 
-import hashlib
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,6 +13,7 @@ import torch
 from numpy.typing import ArrayLike
 
 from bload import BlockLoader, Cost
+from bload.lengths import keep_lengths
 from training.build import Training
 from training.checkpoint import Progress
 from training.config import TrainJob
@@ -23,7 +23,7 @@ COUNTS = ("blocks", "steps", "padding", "filler", "deleted", "frames", "processe
 
 
 @dataclass
-class Meter:
+class EpochSums:
     """Sums over the steps of an epoch, of one rank."""
 
     losses: Counter[str] = field(default_factory=Counter)
@@ -33,15 +33,15 @@ class Meter:
 
     @classmethod
     def from_ranks(cls, saved: Sequence[Mapping[str, Any]], ranks: Ranks) -> Self:
-        """Return a meter with this rank's part of the `sums` of any number of ranks."""
-        meter = cls()
+        """Return sums with this rank's part of the `state` of any number of ranks."""
+        own = cls()
         for sums in saved[ranks.rank :: ranks.world_size]:
-            meter.losses.update(sums["losses"])
+            own.losses.update(sums["losses"])
         if saved:
-            meter.seconds.update(saved[ranks.rank % len(saved)]["seconds"])
-        return meter
+            own.seconds.update(saved[ranks.rank % len(saved)]["seconds"])
+        return own
 
-    def sums(self) -> dict[str, dict[str, float]]:
+    def state(self) -> dict[str, dict[str, float]]:
         """Return the sums, for a checkpoint."""
         return {"losses": {**self.losses}, "seconds": {**self.seconds}}
 
@@ -53,11 +53,11 @@ class Meter:
 
 
 def epoch_figures(
-    loader: BlockLoader, meter: Meter, ranks: Ranks, skips_padding: bool = False
+    loader: BlockLoader, sums: EpochSums, ranks: Ranks, skips_padding: bool = False
 ) -> dict[str, Any]:
     """Return figures of an epoch over all ranks: counts, seconds, frames per second, losses."""
     account = loader.account
-    times = meter.seconds["seconds"], meter.seconds["waiting"]
+    times = sums.seconds["seconds"], sums.seconds["waiting"]
     seconds, waiting = max(ranks.gather(times))  # of the slowest rank
     cost = Cost(slot=0, frame=1) if skips_padding else Cost()
     return {
@@ -67,7 +67,7 @@ def epoch_figures(
         "waiting_seconds": waiting,
         "frames_per_second": account.frames / seconds,
         "peak_memory_mib": max(ranks.gather(peak_memory_mib(ranks.device))),
-        **{name: total / account.steps for name, total in sum_losses(meter.losses, ranks).items()},
+        **{name: total / account.steps for name, total in sum_losses(sums.losses, ranks).items()},
     }
 
 
@@ -92,9 +92,8 @@ def summarise(epochs: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def lengths_digest(lengths: ArrayLike) -> str:
-    """Return a digest of lengths in any order."""
-    sizes = np.sort(np.asarray(lengths)).astype("<i8")
-    return hashlib.sha256(sizes.tobytes()).hexdigest()[:16]
+    """Return the library's digest of lengths, whatever their order."""
+    return keep_lengths(np.sort(np.asarray(lengths)))[2]
 
 
 def run_summary(

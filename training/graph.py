@@ -11,22 +11,22 @@ Gradients are in the same memory in every step, so a step has one batch per rank
 """
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import torch
 from torch import nn
 
 from bload import BlockLoader
 from models.dds import DDS
-from models.flat import FlatCore, predictions
+from models.flat import FlatCore, trained_fields
 from models.frames import Frames
 from models.outputs import Outputs
 from training.config import TrainJob
+from training.data import ToFrames
 from training.ranks import Ranks, autocast
 
-NAMES = [field.name for field in fields(Outputs)]
+DEVICE = "cuda"
 MOST_DEVIATION = {"off": 0.01, "auto": 0.1, "bf16": 0.1}
 """Largest deviation that passes for rounding, as a share, by ``train.amp``."""
 
@@ -46,17 +46,13 @@ class Recorded(nn.Module):
         inputs = self.core.tensors(frames)
         if [(values.shape, values.dtype) for values in inputs] != self.shapes:
             return self.core.model(frames)
-        values = dict(zip(NAMES, self.core(*inputs), strict=False))
-        return Outputs(**values, extent_BT2=frames.extent_BT2)
+        return replace(Outputs(*self.core(*inputs)), extent_BT2=frames.extent_BT2)
 
 
-def can_record(device: torch.device) -> bool:
-    return device.type == "cuda"
-
-
-def why_not(cfg: TrainJob, model: DDS, loader: BlockLoader) -> str:
+def find_obstacle(cfg: TrainJob, model: DDS, loader: BlockLoader, device: torch.device) -> str:
     """Return the first reason why steps cannot be recorded; empty if there is none."""
     reasons = {
+        f"the device is a {device.type}": device.type != DEVICE,
         "blocks have several sizes": not loader.sampler.plan.has_one_size,
         "padding is skipped (model.skip_padding)": model.skip_padding,
         "ranks exchange frames (train.exchange)": model.exchange,
@@ -69,7 +65,7 @@ def why_not(cfg: TrainJob, model: DDS, loader: BlockLoader) -> str:
 
 
 def record_if_possible(
-    cfg: TrainJob, ranks: Ranks, model: DDS, loader: BlockLoader, inputs: Any
+    cfg: TrainJob, ranks: Ranks, model: DDS, loader: BlockLoader, to_frames: ToFrames
 ) -> tuple[nn.Module, Frames | None]:
     """Record the network of a run, and check it; return it with the frames of this rank's batch.
 
@@ -78,13 +74,12 @@ def record_if_possible(
     network: nn.Module = model
     if cfg.train.cuda_graph == "off":
         return network, None
-    device, frames = ranks.device, None
-    reason = why_not(cfg, model, loader) if can_record(device) else f"the device is a {device.type}"
+    frames, reason = None, find_obstacle(cfg, model, loader, ranks.device)
     if not reason:
         try:
             blocks = next(loader.sampler.batches())
             batch = loader.data.collate_fn([loader.data.dataset[block] for block in blocks])
-            frames, _ = inputs(batch)
+            frames, _ = to_frames(batch)
             precision = partial(autocast, cfg.train.amp, ranks.device, cache_enabled=False)
             network = Recorded(FlatCore(model, frames, precision), frames)
             share = deviation(network, model, frames, precision)
@@ -115,7 +110,7 @@ def deviation(
     for network in (model, recorded):
         torch.manual_seed(0)  # dropout
         with precision():
-            outputs = predictions(network(frames))
+            outputs = trained_fields(network(frames))
         loss = torch.stack([values.square().mean() for values in outputs]).sum()
         gradients = torch.autograd.grad(loss, trained)
         results.append([values.detach().clone() for values in (*outputs, *gradients)])

@@ -9,24 +9,22 @@ import sys
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from math import prod
 from typing import Any, NamedTuple, NoReturn
 
 from hydra.conf import HydraConf
 from hydra.core.hydra_config import HydraConfig
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import CompactHydraException, HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from bload.errors import InputError, plural
 from datasets.files import QuietStream
-from training.compose import register, short_forms, to_job
+from training.compose import quick_forms, register, sweep_lines, to_job
 from training.config import CONFIGS
 from training.stopping import AgreedError, Stopped, end_on_signals
 
 
-class Job(NamedTuple):
+class EndedJob(NamedTuple):
     """A job that has ended."""
 
     overrides: str
@@ -35,7 +33,7 @@ class Job(NamedTuple):
     """Its summary, or its error."""
 
 
-FINISHED_JOBS: list[Job] = []
+ENDED_JOBS: list[EndedJob] = []
 
 
 def one_job(task: Callable[[Any], dict[str, Any] | None]) -> Callable[[DictConfig], float | None]:
@@ -54,7 +52,7 @@ def one_job(task: Callable[[Any], dict[str, Any] | None]) -> Callable[[DictConfi
         status, result = 0, {}
         try:
             size, name = (hydra.runtime.choices.get(key) for key in ("size", "experiment"))
-            if size and name and name not in short_forms():
+            if size and name and name not in quick_forms():
                 raise AgreedError(
                     f"size={size} is known for the experiments in {CONFIGS / 'experiment'}; leave "
                     f"size out, or put {name} there"
@@ -87,7 +85,7 @@ def one_job(task: Callable[[Any], dict[str, Any] | None]) -> Callable[[DictConfi
             if int(os.environ.get("WORLD_SIZE", "1")) > 1 and not is_agreed:
                 sys.stdout.flush()
                 os._exit(status)  # sys.exit would wait for a collective that others never join
-        FINISHED_JOBS.append(Job(overrides, status, result))
+        ENDED_JOBS.append(EndedJob(overrides, status, result))
         return result.get("with/recall@20")  # for sweepers that search
 
     return job  # type: ignore[return-value]
@@ -95,10 +93,7 @@ def one_job(task: Callable[[Any], dict[str, Any] | None]) -> Callable[[DictConfi
 
 def announce(hydra: HydraConf, minutes: float) -> str:
     """Say how many jobs a sweep has, and how long they take at so many minutes each."""
-    params = {key: f"{key}={values}" for key, values in hydra.sweeper.params.items()}
-    given = {line.partition("=")[0]: line for line in sys.argv[1:] if "=" in line}
-    parsed = OverridesParser.create().parse_overrides([*(params | given).values()])
-    jobs = prod(len([*o.sweep_string_iterator()]) for o in parsed if o.is_sweep_override())
+    jobs = len(sweep_lines(hydra.sweeper.params, [line for line in sys.argv[1:] if "=" in line]))
     hours = jobs * minutes / 60
     words = f"{hours:.0f} hours" if hours >= 1.5 else "an hour" if hours > 0.8 else ""
     return f"{plural(jobs, 'run')}, about {words or f'{60 * hours:.0f} minutes'} on two idle cores"
@@ -107,6 +102,7 @@ def announce(hydra: HydraConf, minutes: float) -> str:
 def run(main: Callable[[], Any]) -> NoReturn:
     """Run the jobs of the command line; print a table if there are several, and exit."""
     register()
+    OmegaConf.register_new_resolver("doc", lambda: sys.modules[main.__module__].__doc__)
     os.environ["MPLBACKEND"] = "agg"  # a notebook's is not for programs
     sys.stdout, sys.stderr = QuietStream(sys.stdout), QuietStream(sys.stderr)  # type: ignore
     end_on_signals()
@@ -116,9 +112,9 @@ def run(main: Callable[[], Any]) -> NoReturn:
         if "can be specified" not in str(error):
             raise
         sys.exit(f"error: {error}")
-    if len(FINISHED_JOBS) > 1 and os.environ.get("RANK", "0") == "0":
+    if len(ENDED_JOBS) > 1 and os.environ.get("RANK", "0") == "0":
         from training.sweep_table import close_sweep  # of several jobs alone
 
-        print(f"\n{close_sweep(FINISHED_JOBS)}", flush=True)
-    statuses = {job.status for job in FINISHED_JOBS}
+        print(f"\n{close_sweep(ENDED_JOBS)}", flush=True)
+    statuses = {job.status for job in ENDED_JOBS}
     sys.exit(1 if 1 in statuses else max(statuses, default=0))

@@ -23,11 +23,7 @@ FIGURES = {
     ("naive", "deleted"): (0, "", "derived: nothing is cut"),
     ("naive", "minutes"): (170, "", SUMMARY),
     ("sampling", "padding"): (0, "", "derived: every clip is whole"),
-    ("sampling", "deleted"): (
-        92_271,
-        "",
-        f"{SUMMARY}; derived: {{deleted}} at one clip of 22 a video",
-    ),
+    ("sampling", "deleted"): (92_271, "", f"{SUMMARY}; derived: {{deleted}} at one clip of 22"),
     ("sampling", "recall"): (41.2, "", SUMMARY),
     ("mix", "padding"): (37_712, "†", f"{SUMMARY}, for BLoad; derived: {{mix}} with blocks of 22"),
     ("mix", "minutes"): (40, "†", f"{SUMMARY}, for BLoad"),

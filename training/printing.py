@@ -74,11 +74,11 @@ def summary_rows(summary: Figures) -> list[tuple[str, str]]:
         at_10, at_20, at_50 = (f"{100 * summary[f'{name}/recall@{k}']:.2f}" for k in (10, 20, 50))
         rows.append((f"Recall@20, {words}", f"{at_20} %   (@10 {at_10}, @50 {at_50}; {listed})"))
         if name == "with":
-            rows += best_rows(summary)
+            rows += observer_rows(summary)
     return rows
 
 
-def best_rows(figures: Figures) -> list[tuple[str, str]]:
+def observer_rows(figures: Figures) -> list[tuple[str, str]]:
     """Return rows of the ideal observers with and without memory, if these are known.
 
     One row is for all relations, one for those whose cue was in an earlier frame.

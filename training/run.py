@@ -15,18 +15,17 @@ from bload import Batch, BlockLoader, InputError
 from datasets.action_genome import VideoSource
 from datasets.scoring.recall import RecallMeter
 from datasets.scoring.tables import relation_rows, write_relations
-from models.config import NAMED_WEIGHTS
 from training.build import Training, open_training
 from training.checkpoint import Progress, open_checkpoint, restore, save_checkpoint
 from training.config import TrainJob, naming_keys
 from training.data import Data, open_data
 from training.evaluation import evaluate
-from training.figures import Meter, epoch_figures, run_summary, sum_losses
+from training.figures import EpochSums, epoch_figures, run_summary, sum_losses
 from training.folder import RunFolder, read_json, run_name
 from training.printing import opening_text, summary_text
 from training.ranks import Ranks, reset_peak_memory
-from training.report.frames import Album
-from training.step import Position, RowStates, open_row_states, pack_row_states, train_step
+from training.report.album import Album
+from training.step import RowStates, StepPlace, open_row_states, pack_row_states, train_step
 from training.stopping import Stopped
 from training.tracking import Tracker
 
@@ -44,7 +43,7 @@ class Run:
     tracker: Tracker
     row_states: RowStates = None
     """State of the network after the step before, see `train_step`."""
-    meter: Meter = field(default_factory=Meter)
+    sums: EpochSums = field(default_factory=EpochSums)
     saved_at: float = field(default_factory=lambda: time.monotonic())
 
     @property
@@ -63,7 +62,7 @@ class Run:
     @property
     def is_evaluation_due(self) -> bool:
         """Return True if the validation videos are due at this step, or after the epoch before."""
-        epochs_done = Position.after(self.loader).epochs_done
+        epochs_done = StepPlace.after(self.loader).epochs_done
         if not self.data.validation or self.progress.evaluated_epochs >= epochs_done:
             return False
         step, count = self.loader.step, self.training.cfg.evals_per_epoch
@@ -76,30 +75,30 @@ class Run:
     def begin_epoch(self, epoch: int) -> None:
         """Begin an epoch, or go on with the one that a checkpoint was in."""
         self.loader.set_epoch(epoch)
-        self.meter = Meter.from_ranks(self.progress.epoch_sums, self.ranks)
+        self.sums = EpochSums.from_ranks(self.progress.epoch_sums, self.ranks)
         saved = self.progress.row_states
         self.row_states = open_row_states(saved, self.loader, self.ranks.device)
 
     def batches(self) -> Iterator[list[Batch]]:
-        """Yield the batches of each remaining step; add the time of each to the meter."""
+        """Yield the batches of each remaining step; add the time of each to the sums."""
         loader, title = self.loader, f"epoch {self.epoch + 1}/{self.epochs}"
-        self.meter.lap()
+        self.sums.lap()
         for batches in self.ranks.show_progress(loader.by_step(), title, loader.steps, loader.step):
-            self.meter.lap("seconds", "waiting")
+            self.sums.lap("seconds", "waiting")
             yield batches
-            self.meter.lap("seconds")
+            self.sums.lap("seconds")
 
     def take_step(self, batches: Sequence[Batch]) -> None:
         """Take a step, and add its figures up; write them down every ``train.log_every`` steps."""
-        step, position = self.loader.step, Position.after(self.loader)
-        figures, self.row_states = train_step(self.training, batches, position, self.row_states)
-        self.meter.losses.update(figures.losses)
+        step, place = self.loader.step, StepPlace.after(self.loader)
+        figures, self.row_states = train_step(self.training, batches, place, self.row_states)
+        self.sums.losses.update(figures.losses)
         if step % self.cfg.train.log_every == 0:
             losses = sum_losses(figures.losses, self.ranks)
             row = {**losses, "norm": figures.norm, "lr": figures.lr}
             self.tracker.log("step", self.epoch + 1, step, row)
-            place = f"epoch {self.epoch + 1:>3}/{self.epochs}  step {step}/{self.loader.steps}"
-            self.ranks.print(f"{place}  loss {losses['loss']:.3f}")
+            line = f"epoch {self.epoch + 1:>3}/{self.epochs}  step {step}/{self.loader.steps}"
+            self.ranks.print(f"{line}  loss {losses['loss']:.3f}")
 
     def save_or_stop(self) -> None:
         """Save between two steps if that is due, before an evaluation, and after an epoch.
@@ -116,7 +115,7 @@ class Run:
         is_due = not step or minutes >= self.cfg.train.checkpoint_minutes
         save, signal_number = self.ranks.largest(is_due, self.ranks.stop.signal_number)
         if save or signal_number or self.is_evaluation_due:
-            self.progress.epoch_sums = self.ranks.gather(self.meter.sums())
+            self.progress.epoch_sums = self.ranks.gather(self.sums.state())
             self.progress.row_states = self.ranks.gather(pack_row_states(self.row_states))
             self.save()
         if signal_number:
@@ -138,10 +137,10 @@ class Run:
         progress, epoch, step = self.progress, self.epoch, self.loader.step
         if not step:  # the end of the epoch before
             epoch, step = epoch - 1, progress.epochs[-1]["steps"]
-        self.meter.lap("seconds")
-        figures = self.evaluate(self.data.validation)
+        self.sums.lap("seconds")
+        figures, _ = self.evaluate(self.data.validation)
         progress.recall = figures["with/recall@20"]
-        progress.evaluated_epochs = Position.after(self.loader).epochs_done
+        progress.evaluated_epochs = StepPlace.after(self.loader).epochs_done
         self.tracker.log("eval", epoch + 1, step, {"after": progress.evaluated_epochs} | figures)
         place = f"epoch {epoch + 1:>3}/{self.epochs}  step {step}"
         self.ranks.print(f"{place}  validation Recall@20 {100 * progress.recall:.2f} %")
@@ -149,10 +148,10 @@ class Run:
             progress.best = progress.recall
             self.save(self.folder.best)
         self.save()
-        self.meter.lap()  # drops the time of the evaluation
+        self.sums.lap()  # drops the time of the evaluation
 
-    def evaluate(self, source: VideoSource, **options: Any) -> dict[str, float]:
-        """Evaluate the current weights, or their average; `options` as in `evaluate`."""
+    def evaluate(self, source: VideoSource, **options: Any) -> tuple[dict[str, float], RecallMeter]:
+        """Evaluate the current weights, or their average, as `training.evaluation.evaluate`."""
         train, average = self.training.cfg, self.training.average
         with self.training.mean_over_ranks():
             return evaluate(
@@ -167,7 +166,7 @@ class Run:
 
     def end_epoch(self) -> None:
         """Write the epoch's figures down, save, and raise `Stopped` if a rank was asked to stop."""
-        figures = epoch_figures(self.loader, self.meter, self.ranks, self.cfg.model.skip_padding)
+        figures = epoch_figures(self.loader, self.sums, self.ranks, self.cfg.model.skip_padding)
         self.tracker.log("epoch", self.epoch + 1, self.loader.account.steps, figures)
         self.ranks.print(
             f"epoch {self.epoch + 1:>3}/{self.epochs}  loss {figures['loss']:.3f}  "
@@ -177,7 +176,7 @@ class Run:
         )
         self.progress.epochs.append(figures)
         self.loader.set_epoch(self.epoch + 1)  # where a checkpoint resumes
-        self.meter, self.row_states = Meter(), []
+        self.sums, self.row_states = EpochSums(), []
         self.save_or_stop()
 
     def finish(self) -> dict[str, Any]:
@@ -186,8 +185,8 @@ class Run:
 
         source = self.data.final
         self.ranks.print(f"evaluating {len(source.lengths):,} videos of split {source.split}")
-        album, meter = Album(source, 1), RecallMeter()
-        recall = self.evaluate(source, meter=meter, records=[album.keep])
+        album = Album(source, 1)
+        recall, meter = self.evaluate(source, sinks=[album.keep])
         summary = run_summary(self.cfg, self.folder.path, self.training, self.loader, self.progress)
         summary |= {"split": source.split}
         summary |= {key if "/" in key else f"eval_{key}": value for key, value in recall.items()}
@@ -263,7 +262,7 @@ def begin_or_resume(
 
             with ranks.agree_on_errors():
                 remarks.append(load_weights(training.model, cfg.model.weights))
-        elif cfg.model.backbone in NAMED_WEIGHTS:  # frozen norms, and rates that only fine-tune
+        elif cfg.model.backbone != "conv":  # frozen norms, and rates that only fine-tune
             remarks.append(
                 f"warning: {cfg.model.backbone} starts from noise (model.weights is null): expect "
                 "it to learn little; give model.weights=detr, resnet50 or resnet18"

@@ -25,7 +25,7 @@ from training.ranks import autocast
 RowStates = list[Any] | None
 
 
-class Position(NamedTuple):
+class StepPlace(NamedTuple):
     """Place of a step in its run."""
 
     epoch: int
@@ -53,7 +53,7 @@ class StepFigures(NamedTuple):
 
 
 def train_step(
-    training: Training, batches: Sequence[Batch], position: Position, row_states: RowStates = None
+    training: Training, batches: Sequence[Batch], place: StepPlace, row_states: RowStates = None
 ) -> tuple[StepFigures, RowStates]:
     """Take a step with all its batches on this rank; return its figures and the new row states.
 
@@ -62,9 +62,9 @@ def train_step(
     """
     cfg, ranks, model = training.cfg, training.ranks, training.model
     # Dropout is a function of the step, so that resuming needs no random state.
-    entropy = [cfg.seed, position.epoch, position.step_index, ranks.rank]
+    entropy = [cfg.seed, place.epoch, place.step_index, ranks.rank]
     torch.manual_seed(int(np.random.SeedSequence(entropy).generate_state(1)[0]))
-    rate = training.set_rates(position.epochs_done)
+    rate = training.set_rates(place.epochs_done)
     model.zero_grad()
     batches = [training.ablation(batch) for batch in batches]
     objects = [len(frame.object_classes_M) for batch in batches for frame in batch.targets]
@@ -73,7 +73,7 @@ def train_step(
     sums, states = dict[str, Tensor](), []
     for batch, state in zip(batches, row_states or [None] * len(batches), strict=True):
         with nullcontext() if batch.ends_step else accumulating():
-            frames, annotations = training.inputs(batch, position.epoch)
+            frames, annotations = training.to_frames(batch, place.epoch)
             targets = to_tensors(annotations, ranks.device)
             with autocast(cfg.amp, ranks.device):
                 outputs = training.parallel(frames, state)
@@ -85,7 +85,7 @@ def train_step(
     norm = nn.utils.clip_grad_norm_(model.parameters(), cfg.clip_norm)
     norm, *values = torch.stack([norm, *sums.values()]).tolist()  # synchronises
     if not math.isfinite(norm):
-        raise diverged(norm, values[0], batches, position, training)
+        raise diverged(norm, values[0], batches, place, training)
     for optimiser in training.optimisers:
         optimiser.step()
     training.synchronise()
@@ -94,13 +94,13 @@ def train_step(
 
 
 def diverged(
-    norm: float, loss: float, batches: Sequence[Batch], position: Position, training: Training
+    norm: float, loss: float, batches: Sequence[Batch], place: StepPlace, training: Training
 ) -> InputError:
     """Return the error of a step whose gradient is not finite, which names its first videos."""
     targets = [target for batch in batches for target in batch.targets]
     names = list(dict.fromkeys(video_of(target.name) for target in targets))
     return InputError(
-        f"the gradient is {norm} in epoch {position.epoch + 1}, step {position.step_index + 1}: "
+        f"the gradient is {norm} in epoch {place.epoch + 1}, step {place.step_index + 1}: "
         f"rank {training.ranks.rank}'s loss is {loss} in videos {', '.join(names[:8])}; lower "
         f"train.lr ({training.cfg.lr}) or set train.amp=off; the last good checkpoint is in the "
         "run's folder"

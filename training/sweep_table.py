@@ -15,9 +15,9 @@ from datasets.files import write_whole
 from training import paper
 
 if TYPE_CHECKING:
-    from training.jobs import Job
+    from training.jobs import EndedJob
 
-FIGURES = {
+COLUMNS = {
     "padding": (0, "padding"),
     "deleted": (0, "deleted"),
     "seconds": (1, "epoch_seconds"),
@@ -30,7 +30,7 @@ UNITS = (
 )
 
 
-def name_rows(jobs: Sequence["Job"]) -> list[str]:
+def name_rows(jobs: Sequence["EndedJob"]) -> list[str]:
     """Name jobs by what differs between them, but for the seed; a loader by its name alone."""
     lines = [[o for o in job.overrides.split() if "train.seed=" not in o] for job in jobs]
     common = set.intersection(*map(set, lines))
@@ -38,10 +38,10 @@ def name_rows(jobs: Sequence["Job"]) -> list[str]:
     return [name.removeprefix("loader=") or "all" for name in names]
 
 
-def tabulate_jobs(jobs: Sequence["Job"]) -> list[dict[str, Any]]:
+def tabulate_jobs(jobs: Sequence["EndedJob"]) -> list[dict[str, Any]]:
     """Return figures of the jobs that did not fail: a row per name, means over seeds.
 
-    Keys: ``run``, ``runs`` and those of `FIGURES`; with ``paper_`` before them the paper's figures,
+    Keys: ``run``, ``runs`` and those of `COLUMNS`; with ``paper_`` before them the paper's figures,
     as texts, for runs on videos of Action Genome's lengths.
     """
     finished: dict[str, list[Mapping[str, Any]]] = {}
@@ -50,11 +50,11 @@ def tabulate_jobs(jobs: Sequence["Job"]) -> list[dict[str, Any]]:
             finished.setdefault(name, []).append(job.result)
     rows: list[dict[str, Any]] = []
     for name, runs in finished.items():
-        keys = {figure: key for figure, (_, key) in FIGURES.items() if key}
+        keys = {figure: key for figure, (_, key) in COLUMNS.items() if key}
         row = {figure: fmean(run[key] for run in runs) for figure, key in keys.items()}
         rows.append({"run": name, "runs": len(runs), **row, "recall": 100 * row["recall"]})
         if paper.is_papers_loader(runs[0]):
-            rows[-1] |= {f"paper_{key}": paper.cell(runs[0]["loader"], key) for key in FIGURES}
+            rows[-1] |= {f"paper_{key}": paper.cell(runs[0]["loader"], key) for key in COLUMNS}
     naive = [row["seconds"] for row in rows if row["run"] == "naive"]
     for row in rows if naive else []:
         row["speed"] = naive[0] / row["seconds"]
@@ -63,7 +63,7 @@ def tabulate_jobs(jobs: Sequence["Job"]) -> list[dict[str, Any]]:
 
 def format_table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Format `tabulate_jobs` in Markdown, with what the marks mean."""
-    shown = {name: digits for name, (digits, _) in FIGURES.items() if name in rows[0]}
+    shown = {name: digits for name, (digits, _) in COLUMNS.items() if name in rows[0]}
     lines: list[list[Any]] = [["", *shown, "runs"]]
     for row in rows:
         figures = (f"{row[name]:,.{digits}f}" for name, digits in shown.items())
@@ -78,7 +78,7 @@ def format_table(rows: Sequence[Mapping[str, Any]]) -> str:
     return "\n\n".join([table, *(fill(note, width=79) for note in notes)])
 
 
-def close_sweep(jobs: Sequence["Job"]) -> str:
+def close_sweep(jobs: Sequence["EndedJob"]) -> str:
     """Write table.md and table.csv beside the runs; return the table, and what failed.
 
     Without a finished run nothing is written.

@@ -18,7 +18,7 @@ from datasets.annotations.targets import FrameTargets, Video
 from datasets.annotations.unpickler import read_pickle
 from datasets.annotations.vocabulary import OBJECTS, RELATIONS
 
-SPLITS = ("train", "test")
+PUBLISHED_SPLITS = ("train", "test")
 FRAMES_FOLDER = "frames"
 OBJECTS_FILE = "object_bbox_and_relationship.pkl"
 SMALL_BOXES_FILE = "object_bbox_and_relationship_filtersmall.pkl"
@@ -40,7 +40,7 @@ class Annotations:
     """One split after filtering: videos sorted by name, what each rule left, and all faults."""
 
     videos: tuple[Video, ...]
-    steps: tuple[Remaining, ...]
+    remaining: tuple[Remaining, ...]
     problems: Problems
 
 
@@ -57,16 +57,16 @@ def read_annotations(
     is_synthetic = (Path(root) / KNOBS_FILE).exists()
     divided = validation > 0 and split in ("train", "validation") and not is_synthetic
     files, of_file = read_files(root, small_boxes), "train" if divided else split
-    annotations = filter_annotations(*files, of_file, small_boxes=small_boxes)
+    annotations = filter_annotations(*files, of_file, small_boxes)
     folder = Path(root) / "annotations"
     annotations.problems.raise_if_any(folder, "fix the files, or download or make them again")
-    if not annotations.videos and split not in SPLITS and not is_synthetic:
+    if not annotations.videos and split not in PUBLISHED_SPLITS and not is_synthetic:
         raise InputError(
             f"{root} has the splits train and test alone, and {split!r} is neither; dataset."
             "validation=0.1 makes a tenth of train the split validation"
         )
     if not annotations.videos:
-        counts = ", ".join(f"{step.frames:,} ({step.rule})" for step in annotations.steps)
+        counts = ", ".join(f"{step.frames:,} ({step.rule})" for step in annotations.remaining)
         raise InputError(
             f"{folder} leaves no video for split {split!r}: frames after each rule are {counts}; "
             f"check that {PERSONS_FILE} belongs to the object file"
@@ -94,7 +94,7 @@ def trained_pairs(root: Path, small_boxes: str, validation: float = 0.0) -> np.n
     if not (root / "annotations" / object_file(small_boxes)).exists():
         return None
     files, share = read_files(root, small_boxes), validation * (not (root / KNOBS_FILE).exists())
-    videos = filter_annotations(*files, "train", small_boxes=small_boxes).videos
+    videos = filter_annotations(*files, "train", small_boxes).videos
     videos = divide(videos, "train", share)
     pairs_KR = np.zeros((len(OBJECTS), len(RELATIONS)), bool)
     for frame in (frame for video in videos for frame in video.frames):
@@ -127,17 +127,17 @@ def read_files(root: Path | str, small_boxes: str) -> tuple[dict, dict]:
 
 
 def filter_annotations(
-    entries_of: dict, person_of: dict, split: str, *, small_boxes: str = "keep"
+    entries_of: dict, person_of: dict, split: str, small_boxes: str
 ) -> Annotations:
     """Apply the rules to the dictionaries of the two pickles (frame name -> annotation).
 
     A frame with a fault is left out and added to `problems`.
     """
-    problems, steps = Problems(), []
+    problems, remaining = Problems(), []
     frames = {name: entries_of[name] for name in valid_names(entries_of, problems)}
     for title, rule in frame_rules(split, small_boxes, person_of):
         frames = _apply(rule, frames, problems)
-        steps.append(_count(title, frames))
+        remaining.append(_count(title, frames))
     targets = _apply(lambda name, e: frame_targets(name, e, person_of[name]), frames, problems)
     videos = tuple(
         Video(video, with_gaps([targets[name] for name in names]))
@@ -145,8 +145,8 @@ def filter_annotations(
         if len(names) >= MIN_FRAMES
     )
     frames = {target.name: frames[target.name] for video in videos for target in video.frames}
-    steps.append(_count(f"videos of {MIN_FRAMES} frames or more", frames))
-    return Annotations(videos, tuple(steps), problems)
+    remaining.append(_count(f"videos of {MIN_FRAMES} frames or more", frames))
+    return Annotations(videos, tuple(remaining), problems)
 
 
 def _apply(

@@ -36,12 +36,12 @@ def check(root: Path, workers: int = 1) -> tuple[str, Problems, str]:
     entries_of, person_of = read.read_files(root, small_boxes)
     lines, problems = [f"{root}: {len(entries_of):,} annotated frames"], Problems()
     size_of: dict[str, tuple[int, int]] = {}
-    for split in SPLITS if synthetic else read.SPLITS:
-        annotations = read.filter_annotations(entries_of, person_of, split, small_boxes=small_boxes)
+    for split in SPLITS if synthetic else read.PUBLISHED_SPLITS:
+        annotations = read.filter_annotations(entries_of, person_of, split, small_boxes)
         for kind, examples in annotations.problems.examples.items():
             problems.add(kind, *examples)
         heads = (split, "frames", "videos", "objects")
-        lines += ["", tabulate(annotations.steps, heads, intfmt=",")]
+        lines += ["", tabulate(annotations.remaining, heads, intfmt=",")]
         if not synthetic:
             lengths = action_genome_lengths(split)
             lines += [f"published are {lengths.sum():,} frames of {len(lengths):,} videos"]

@@ -15,6 +15,7 @@ from datasets.annotations.read import read_annotations, trained_pairs
 from datasets.annotations.rules import SMALL_BOXES
 from datasets.annotations.targets import FrameTargets
 from datasets.files import exit_on_input_error, write_whole
+from datasets.scoring.iou import CONVENTIONS
 from datasets.scoring.predictions_file import read_metadata, read_predictions
 from datasets.scoring.recall import RecallMeter
 from datasets.scoring.tables import format_recall, relation_rows, write_relations
@@ -52,7 +53,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("file", help="predictions, as eval.py predictions=FILE writes them")
     parser.add_argument("--root", help="data root; default: the one in the file")
     parser.add_argument("--split", choices=SPLITS, help="default: the one in the file")
-    parser.add_argument("--iou", choices=("inclusive", "continuous"), default="inclusive")
+    parser.add_argument("--iou", choices=CONVENTIONS, default="inclusive")
     parser.add_argument("--small-boxes", choices=SMALL_BOXES, help="default: as in the file")
     parser.add_argument("--relations", help="csv file for the recall of every relation")
     parser.add_argument("--out", help="json file for the figures")

@@ -41,13 +41,12 @@ SCHEMA = pa.schema(
         *((name, pa.float32()) for name in _VALUES[len(_BOXES) :]),
     ]
 )
-
-
-Record = Callable[[Sequence[FrameTargets], Sequence[FramePrediction]], None]
+Sink = Callable[[Sequence[FrameTargets], Sequence[FramePrediction]], None]
+"""Takes frames and their predictions, batch by batch."""
 
 
 @contextmanager
-def write_part(path: Path | str, rank: int = 0) -> Iterator[Record]:
+def write_part(path: Path | str, rank: int = 0) -> Iterator[Sink]:
     """Give a function that adds frames, in any order, to a rank's part of a predictions file.
 
     `join_parts` makes the file of all parts.

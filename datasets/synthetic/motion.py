@@ -9,9 +9,9 @@ T frames, M objects.
 
 import numpy as np
 
-from datasets.synthetic.world import CANVAS
+from datasets.synthetic.world import WORLD_SIDE
 
-CELL = CANVAS / 3
+CELL = WORLD_SIDE / 3
 REST = 10
 """Mean number of frames between two slides of an object, and at a stop of the person."""
 SLIDE = 4
@@ -63,7 +63,7 @@ def person_path(side_2: np.ndarray, frames: int, rng: np.random.Generator) -> np
                 t += 1
         position_2 = stop_2
     path_T2 += _sway((frames, 2), rng)
-    return np.clip(path_T2, side_2 / 2, CANVAS - side_2 / 2)
+    return np.clip(path_T2, side_2 / 2, WORLD_SIDE - side_2 / 2)
 
 
 def _stop(rng: np.random.Generator) -> np.ndarray:

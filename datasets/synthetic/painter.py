@@ -13,7 +13,7 @@ import numpy as np
 
 from datasets.synthetic.cues import NO_CUE
 from datasets.synthetic.script import COUNTS, NO_OBJECT, NO_PERSON, Script
-from datasets.synthetic.world import CANVAS
+from datasets.synthetic.world import WORLD_SIDE
 
 
 def _colours(text: str) -> np.ndarray:
@@ -66,7 +66,7 @@ def cue_cells(box_4: np.ndarray, image_size: int) -> list[tuple[int, int, int, i
 
 
 def _cell_height(image_size: int) -> int:
-    return round(CELL_HEIGHT * image_size / CANVAS)
+    return round(CELL_HEIGHT * image_size / WORLD_SIDE)
 
 
 def cell_colours(contacting: int, attention: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -98,7 +98,7 @@ def tile(object_class: int, height: int, width: int, in_front: bool, image_size:
     tile_HW3 = np.full((height, width, 3), colour * 0.35, np.uint8)
     tile_HW3[top:][shape] = colour
     rim_colour = 255 if in_front else 0
-    rim = max(1, int(image_size / CANVAS))
+    rim = max(1, int(image_size / WORLD_SIDE))
     tile_HW3[:rim] = tile_HW3[-rim:] = rim_colour
     tile_HW3[:, :rim] = tile_HW3[:, -rim:] = rim_colour
     tile_HW3.setflags(write=False)

@@ -16,7 +16,7 @@ from datasets.synthetic import cues
 from datasets.synthetic.cues import States
 from datasets.synthetic.motion import appearances, object_paths, person_path
 from datasets.synthetic.spatial import spatial_relations
-from datasets.synthetic.world import CANVAS, SPLITS, World
+from datasets.synthetic.world import SPLITS, WORLD_SIDE, World
 
 COUNTS, NO_OBJECT, NO_PERSON = 0, 1, 2
 """Kinds of a frame in the files: labelled, without an object, without a person."""
@@ -100,7 +100,7 @@ def write_script(world: World, split: str, index: int, length: int) -> Script:
     objects_TM2 = object_paths(object_sides_M2, length, rng)
     visible_TM = appearances(objects, length, rng)
     in_front_TM = _depths(objects, length, rng)
-    pixels = world.image_size / CANVAS
+    pixels = world.image_size / WORLD_SIDE
     person_boxes_T4 = _pixel_boxes(person_T2, person_side_2, pixels)
     object_boxes_TM4 = _pixel_boxes(objects_TM2, object_sides_M2, pixels)
     attention, contacting = (

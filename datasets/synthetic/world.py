@@ -9,17 +9,18 @@ from typing import Any
 import numpy as np
 
 from bload import InputError, action_genome_lengths
+from datasets.annotations.read import PUBLISHED_SPLITS
 from datasets.annotations.vocabulary import OBJECTS, PERSON
 from datasets.config_fields import Checked, number
 
 VERSION = 2
 """Raised whenever the same knobs would draw different videos."""
 
-CANVAS = 64.0
+WORLD_SIDE = 64.0
 """Side of the world in units; an image of another size shows the same world, scaled."""
 
-SPLITS = ("train", "test", "validation", "final")
-"""Splits; their order is in the seeds. Choices are made on validation, figures read on final."""
+SPLITS = (*PUBLISHED_SPLITS, "validation", "final")
+"""Their order is in the seeds. Choices are made on validation, figures are read on final."""
 
 
 @dataclass

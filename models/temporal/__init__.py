@@ -33,6 +33,6 @@ TEMPORAL_PARTS: dict[str, Callable[..., Any]] = {
     "dds": partial(_layer, "dds", "DDSLayer"),
     "gru": partial(_memory_layer, "gru", "GRUMemory"),
     "scan": partial(_memory_layer, "scan", "ScanMemory"),
-    "none": partial(_layer, "layers", "MemorylessLayer"),
+    "none": partial(_layer, "layers", "FrameLayer"),
 }
 """Name -> builder of a layer, from width, heads, feedforward, dropout and norm_first."""

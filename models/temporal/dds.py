@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from bload.batch.walk import walk
 from models.attention import Attention, join_heads, split_heads
-from models.temporal.layers import MemorylessLayer, gate_bias, no_autocast
+from models.temporal.layers import FrameLayer, gate_bias, no_autocast
 from models.transformer import LayerSizes
 
 
@@ -50,7 +50,7 @@ class DDSStep:
         return memory, memory
 
 
-class DDSLayer(MemorylessLayer):
+class DDSLayer(FrameLayer):
     """A decoder layer whose queries are the present frame and whose memory is the frame before.
 
     Self-attention and feed-forward come first, on all slots at once. Then each query attends to the

@@ -58,8 +58,8 @@ def no_autocast(device: torch.device) -> torch.autocast:
     return torch.autocast(device.type, enabled=False)
 
 
-class MemorylessLayer(nn.Module):
-    """Work on single frames without a memory: the baseline ``none``, and the base of others.
+class FrameLayer(nn.Module):
+    """Work on single frames: the baseline ``none``, and what layers with a memory begin with.
 
     Self-attention among a frame's queries, then feed-forward, on all slots at once.
     """
@@ -80,7 +80,7 @@ class MemorylessLayer(nn.Module):
         return self.encode_present(embeddings_BTND, query_position_ND), None
 
 
-class MemoryLayer(MemorylessLayer):
+class MemoryLayer(FrameLayer):
     """Work on the present frames, then a memory along time for each query by itself.
 
     The memory is called as ``memory(read_BTND, start_BT, state, by)`` and returns what each slot

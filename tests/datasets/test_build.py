@@ -18,7 +18,7 @@ def config(**changes):
 def test_a_real_config_reaches_the_source(small_root, tmp_path):
     cfg = config(root=str(small_root), frame_size=[64, 32], cache=str(tmp_path / "cache"))
     source = build_source(cfg, "test")
-    assert source.image_size_hw == (64, 32)
+    assert source.canvas_hw == (64, 32)
     assert [*(tmp_path / "cache").glob("test00000.mp4-*.npy")]
     with pytest.raises(InputError, match="filtersmall"):
         build_source(config(root=str(small_root), small_boxes="file"), "test")

@@ -18,12 +18,15 @@ from models.dds import DDS
 from models.frames import Frames
 from models.outputs import Outputs
 from models.targets import to_tensors
+from training.compose import compose_job
 
 SIDE = 32
 SIZES = {"width": 16, "heads": 2, "feedforward": 24, "queries": 5, "dropout": 0.0}
 LAYERS = {"encoder_layers": 1, "decoder_layers": 2, "temporal_layers": 2}
 NAMES = {"name": "small", "backbone": "conv", "temporal": "dds"}
 SMALL = ModelConfig(**NAMES, **SIZES, **LAYERS, norm_first=True, anchored=False, dense=False)
+FULL = compose_job("train", ["model=dds"]).model
+LOSSES = Criterion(1.0, "worst")
 
 
 def tensors(outputs: Outputs) -> dict[str, Tensor]:
@@ -48,7 +51,7 @@ def gradients(model: nn.Module) -> Tensor:
 def loss_of(outputs: Outputs, valid_BT: Tensor) -> Tensor:
     """The loss of a batch alone against random annotations of its valid frames."""
     targets = to_tensors(annotate(0, int(valid_BT.sum())))
-    return Criterion()(outputs, targets, valid_BT, loss_divisors(targets.objects, 5))["loss"]
+    return LOSSES(outputs, targets, valid_BT, loss_divisors(targets.objects, 5))["loss"]
 
 
 def tiny(**changes: int | float | bool | str) -> DDS:

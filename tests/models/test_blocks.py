@@ -37,7 +37,7 @@ def alone(model, videos, video):
 @pytest.mark.parametrize("temporal", TEMPORAL_PARTS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_block_gives_the_outputs_and_gradients_of_its_videos_alone(temporal, kind):
-    model, criterion = tiny(temporal=temporal, **kind), Criterion()
+    model, criterion = tiny(temporal=temporal, **kind), Criterion(1.0, "worst")
     batch = random_frames([[LENGTHS[video] for video in block] for block in BLOCKS], SLOTS)
     start, valid = batch.start_BT, batch.valid_BT
     videos = batch.pixels_BTCHW[valid].split(LENGTHS)

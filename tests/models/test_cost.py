@@ -13,7 +13,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from models import build_model
 from models.cost import NetworkCost, main, measure_cost
-from models.dds import CHUNK
+from models.dds import RECOMPUTED_AT_ONCE
 from models.frames import Frames
 from tests.models.conftest import SIDE, SMALL, tensors
 
@@ -83,7 +83,9 @@ def test_as_few_pictures_are_recomputed_as_let_a_step_fit():
     cost = NetworkCost(100, 0, 10, 11_000, 10_000)
     for count, room in ((0, 12_600), (1, 12_599), (1, 11_600), (3, 9_600), (10, 1_000)):
         assert cost.least_share(room) == count / 10
-    assert replace(cost, frames=100).step_bytes(1) == 1600 + CHUNK * 100  # a chunk, at the end
+    assert (
+        replace(cost, frames=100).step_bytes(1) == 1600 + RECOMPUTED_AT_ONCE * 100
+    )  # a chunk, at the end
 
 
 def test_the_command_prints_a_short_table(capsys):

@@ -16,7 +16,7 @@ from models.matcher import match
 from models.outputs import Outputs
 from models.targets import to_tensors
 from models.temporal import TEMPORAL_PARTS
-from tests.models.conftest import SIDE, annotate, gradients, random_outputs, tensors, tiny
+from tests.models.conftest import LOSSES, SIDE, annotate, gradients, random_outputs, tensors, tiny
 
 LAYERS, BLOCKS, SLOTS, QUERIES = 3, 2, 3, 4
 
@@ -103,9 +103,9 @@ def test_parts_are_those_of_the_last_layer(case):
     outputs, annotations, valid = case
     targets = to_tensors(annotations)
     total = loss_divisors(targets.objects, QUERIES)
-    losses = Criterion()(outputs, targets, valid, total)
+    losses = LOSSES(outputs, targets, valid, total)
     last = Outputs(**{name: field[-1:] for name, field in tensors(outputs).items()})
-    alone = Criterion()(last, targets, valid, total)
+    alone = LOSSES(last, targets, valid, total)
     parts = [name for name in losses if name != "loss"]
     assert sum(losses[name] for name in parts).item() == pytest.approx(alone["loss"].item())
     for name in parts:
@@ -120,7 +120,7 @@ def test_filler_alone_gives_zero_loss_and_zero_gradients(temporal):
     for small in (False, True):
         model = tiny(temporal=temporal, anchored=small, dense=small)
         outputs = model(Frames(frames, nothing, nothing))
-        losses = Criterion()(outputs, targets, nothing, loss_divisors(targets.objects, 5))
+        losses = LOSSES(outputs, targets, nothing, loss_divisors(targets.objects, 5))
         losses["loss"].backward()
         assert ("dense" in losses) is small
         assert all(value.item() == 0 for value in losses.values())
@@ -131,4 +131,4 @@ def test_missing_targets_are_reported_with_both_numbers(case):
     outputs, annotations, valid = case
     targets = to_tensors(annotations[:-1])
     with pytest.raises(InputError, match=r"5 frames .* 4 targets"):
-        Criterion()(outputs, targets, valid, loss_divisors(targets.objects, QUERIES))
+        LOSSES(outputs, targets, valid, loss_divisors(targets.objects, QUERIES))

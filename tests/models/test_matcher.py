@@ -72,8 +72,8 @@ def test_objects_that_compete_for_a_query_are_matched_as_scipy_does():
             3  # the first query is best for all objects
         )
     targets = to_tensors(annotate(2, frames, most=8))
-    cost_LFMN = matching_cost(predictions, targets).detach()
-    matches = match(predictions, targets)
+    cost_LFMN = matching_cost(predictions, targets, "worst").detach()
+    matches = match(predictions, targets, "worst")
     competing = 0
     for layer, (frame, count) in product(range(2), enumerate(targets.objects)):
         here = matches.frame_P == frame
@@ -90,7 +90,7 @@ def test_diverged_training_is_reported_with_the_numbers():
     with torch.no_grad():
         predictions.class_logits_LFNK[0, 1, 2] = float("nan")
     targets = to_tensors(annotate(0, 2))
-    cost = matching_cost(predictions, targets)
+    cost = matching_cost(predictions, targets, "worst")
     bad = (~torch.isfinite(cost)).sum()
     with pytest.raises(InputError, match=rf"{bad} of {cost.numel()} .* diverged"):
-        match(predictions, targets)
+        match(predictions, targets, "worst")

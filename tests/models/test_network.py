@@ -3,9 +3,9 @@
 import torch
 from torch import nn
 
-from models.dds import DDS
+from models import build_model
 from models.frames import Frames
-from tests.models.conftest import difference, tensors, tiny
+from tests.models.conftest import FULL, difference, tensors, tiny
 
 
 def batch(blocks: int, slots: int, side: int = 32):
@@ -17,10 +17,10 @@ def batch(blocks: int, slots: int, side: int = 32):
 @torch.no_grad()
 def test_full_size_runs_on_a_small_frame():
     torch.manual_seed(0)
-    model = DDS(encoder_layers=1, decoder_layers=1).eval()
+    model = build_model(FULL).eval()
     assert 0.01 < model.backbone(torch.randn(2, 3, 64, 64)).std() < 1
     outputs = model(Frames(*batch(1, 2, 64)))
-    assert outputs.class_logits_LBTNK.shape == (3, 1, 2, 100, 37)
+    assert outputs.class_logits_LBTNK.shape == (8, 1, 2, 100, 37)
     assert all(torch.isfinite(field).all() for field in tensors(outputs).values())
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch._dynamo.testing import CompileCounterWithBackend
 
 import models.dds
-from models.flat import FlatCore, predictions
+from models.flat import FlatCore, trained_fields
 from models.frames import Frames
 from models.temporal import TEMPORAL_PARTS
 from tests.models.conftest import gradients, loss_of, random_frames, tiny
@@ -19,7 +19,7 @@ from tests.models.conftest import gradients, loss_of, random_frames, tiny
 @pytest.fixture(autouse=True)
 def chunks_of_three(monkeypatch):
     """So that a few frames make several chunks."""
-    monkeypatch.setattr(models.dds, "CHUNK", 3)
+    monkeypatch.setattr(models.dds, "RECOMPUTED_AT_ONCE", 3)
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ def test_walks_by_slots_have_the_outputs_and_gradients_of_walks_by_segments(fram
     frames = replace(frames, gap_BT=torch.arange(18.0).view(3, 6))
     core = FlatCore(model, frames)
     torch.manual_seed(1)
-    wanted = all_of(predictions(model(frames)), model)
+    wanted = all_of(trained_fields(model(frames)), model)
     torch.manual_seed(1)
     found = all_of(core(*core.tensors(frames)), model)
     torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-12)
@@ -140,7 +140,7 @@ def test_it_is_one_graph_for_every_batch_of_a_shape(slots, backend):
         frames = random_frames([lengths], slots)
         core = FlatCore(model, frames)
         compiled = torch.compile(core.forward, fullgraph=True, backend=counter)
-        wanted = all_of(predictions(model(frames)), model)
+        wanted = all_of(trained_fields(model(frames)), model)
         found = all_of(compiled(*core.tensors(frames)), model)
         torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-12)
     assert counter.frame_count == 1

@@ -1,6 +1,7 @@
 """Pretrained weights compute here what they compute where they come from."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,12 @@ from torch import nn
 from torch.optim.swa_utils import AveragedModel
 
 from bload.errors import InputError
+from models import build_model
 from models.config import DETR_URL
 from models.dds import DDS
 from models.frames import Frames
-from models.weights import fill, load_weights
-from tests.models.conftest import tensors
+from models.weights import copy_tensors, load_weights
+from tests.models.conftest import FULL, tensors
 from tests.models.literal_detr import LiteralDETR
 
 SIZES = {"width": 16, "heads": 2, "feedforward": 24, "queries": 7}
@@ -49,7 +51,8 @@ def detr_file(detr, tmp_path_factory):
 
 def small(**changes) -> DDS:
     torch.manual_seed(0)
-    return DDS(**({"backbone": "resnet18"} | SIZES | LAYERS | changes)).double()
+    changes = {"backbone": "resnet18"} | SIZES | LAYERS | changes
+    return build_model(replace(FULL, **changes)).double()
 
 
 def starting(model):
@@ -110,19 +113,19 @@ def test_a_network_of_frames_starts_one_with_a_memory(tmp_path):
 @torch.no_grad()
 def test_published_shapes_fit_the_full_model():
     with torch.device("meta"):
-        detr, model = LiteralDETR(), DDS()
+        detr, model = LiteralDETR(), build_model(FULL)
         resnet = torchvision.models.resnet50(weights=None)
     state = detr.state_dict()
     # As published, less the 53 step counters that frozen batch norm does not have.
     assert len(state) == 265 + 2 + 6 * 12 + 6 * 18 + 2 + 1 + 2 + 6
-    report = fill(model, state, "detr.pth").splitlines()
+    report = copy_tensors(model, state, "detr.pth").splitlines()
     assert len(report) == 4
     for part in ("backbone (265)", "encoder (72)", "object_branch.decoder (110)", "union_box (6)"):
         assert part in report[1]
     assert report[2] == "  not used: class_embed"
     parts = ("object_branch.temporal", "relation_branch.temporal", "object_class", "relation")
     assert report[3].split(": ")[1].split(", ") == [*parts]
-    assert "backbone (265)\n" in fill(model, resnet.state_dict(), "resnet50")
+    assert "backbone (265)\n" in copy_tensors(model, resnet.state_dict(), "resnet50")
 
 
 def test_the_first_layers_and_queries_that_both_sides_have_are_loaded(detr, detr_file):
@@ -153,16 +156,16 @@ def test_a_network_that_computes_otherwise_takes_the_backbone_alone(detr_file, f
 
 def test_another_backbone_is_refused(detr_file):
     with torch.device("meta"):
-        model, own = DDS(), DDS(backbone="conv")
+        model, own = build_model(FULL), build_model(replace(FULL, backbone="conv"))
     for other in (model, own):
         with pytest.raises(InputError, match=r"detr\.pth does not fit the model's backbone"):
             load_weights(other, detr_file)
     resnet = torchvision.models.resnet18(weights=None).state_dict()
     wide = resnet | {"conv1.weight": torch.zeros(32, 3, 7, 7)}
     with pytest.raises(InputError, match=r"conv1.weight is \(64, 3, 7, 7\), in the file \(32, 3,"):
-        fill(small(), wide, "wide.pth")
+        copy_tensors(small(), wide, "wide.pth")
     with pytest.raises(InputError, match=r"the model has no layer3\.2\.conv1\.weight"):
-        fill(small(), resnet | {"layer3.2.conv1.weight": torch.zeros(1)}, "more.pth")
+        copy_tensors(small(), resnet | {"layer3.2.conv1.weight": torch.zeros(1)}, "more.pth")
 
 
 class Evil:

@@ -21,7 +21,7 @@ from training.config import TrainJob
 from training.data import open_data
 from training.ranks import Ranks
 from training.run import open_run, prepare_run
-from training.step import Position, StepFigures, train_step
+from training.step import StepFigures, StepPlace, train_step
 
 REPOSITORY = Path(__file__).parents[2]
 PAGELESS = str(Path(__file__).with_name("pageless.py"))
@@ -107,10 +107,10 @@ def open_and_leave(cfg: TrainJob) -> None:
 def train_until(ranks: Ranks, cfg: TrainJob, at: tuple[int, int] | None = None) -> None:
     """Train to the end, or stop by Ctrl-C just before the step ``(epoch, step)`` is taken."""
 
-    def step_or_stop(training: Any, batches: Any, position: Position, memory: Any) -> Any:
-        if (position.epoch, position.step_index) == at:
+    def step_or_stop(training: Any, batches: Any, place: StepPlace, memory: Any) -> Any:
+        if (place.epoch, place.step_index) == at:
             raise KeyboardInterrupt
-        return train_step(training, batches, position, memory)
+        return train_step(training, batches, place, memory)
 
     stop = pytest.raises(KeyboardInterrupt) if at else nullcontext()
     with mock.patch.object(runs, "train_step", step_or_stop), stop:
@@ -124,4 +124,4 @@ def take_steps(cfg: TrainJob, ranks: Ranks) -> Iterator[StepFigures]:
     for epoch in range(cfg.train.epochs):
         loader.set_epoch(epoch)
         for batches in loader.by_step():
-            yield train_step(training, batches, Position.after(loader))[0]
+            yield train_step(training, batches, StepPlace.after(loader))[0]

@@ -36,7 +36,7 @@ class Seer(nn.Module):
         for name, parameter in self.network.named_parameters():
             if "readout" in name:  # silent before training; here the memory has to be heard
                 nn.init.normal_(parameter, std=0.3)
-        size = source.image_size_hw
+        size = source.canvas_hw
         blank, start = torch.zeros(1, 1, 3, *size, dtype=torch.uint8), torch.ones(1, 1).bool()
         with torch.no_grad():
             self.blank_LBTNR = self.network(Frames(blank, start)).relation_logits_LBTNR
@@ -74,7 +74,7 @@ def seer_and_source(config):
 
 def recall(seer, source, ranks, **options):
     """The figures of an evaluation but for those that differ each time."""
-    result = evaluate(seer, source, ranks, batch_slots=64, **options)
+    result, _ = evaluate(seer, source, ranks, batch_slots=64, **options)
     return {name: value for name, value in result.items() if name not in NOT_EQUAL}
 
 

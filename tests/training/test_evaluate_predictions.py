@@ -13,7 +13,7 @@ from datasets.scoring.ranking import KS
 from tests.installation import run
 from tests.training.jobs import REPOSITORY, checkpoint, evaluate, one_rank
 from tests.training.test_evaluate import NOT_EQUAL, recall, seer_and_source
-from training.evaluation import predictions_in
+from training.evaluation import open_sinks
 
 WITHOUT_TORCH = (
     "import sys; sys.modules['torch'] = None; "
@@ -25,8 +25,8 @@ def write(ranks, config, path):
     """Predictions of a network that is told what it sees, and the meter's figures."""
     seer, source = seer_and_source(config)
     metadata = {"root": str(source.root), "split": "test", "small_boxes": "keep"}
-    with predictions_in(path, ranks, metadata) as records:
-        return recall(seer, source, ranks, records=records)
+    with open_sinks(path, ranks, metadata) as sinks:
+        return recall(seer, source, ranks, sinks=sinks)
 
 
 @pytest.fixture(scope="module")

@@ -49,7 +49,7 @@ def losses_of(model, batches, batch):
     objects = [len(frame.object_classes_M) for _, frames in batches for frame in frames]
     outputs = model(frames)
     total = loss_divisors(objects, QUERIES)
-    loss = Criterion()(outputs, to_tensors(annotations), valid_BT, total)["loss"]
+    loss = Criterion(1.0, "worst")(outputs, to_tensors(annotations), valid_BT, total)["loss"]
     values = {name: value[:, valid_BT] for name, value in tensors(outputs).items()}
     return {name: value.detach().numpy() for name, value in values.items()}, loss
 

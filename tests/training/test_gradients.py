@@ -14,13 +14,13 @@ from models.frames import Frames
 from models.targets import to_tensors
 from tests.training.jobs import WORLD, one_rank
 from training.build import build_training
-from training.step import Position, train_step
+from training.step import StepPlace, train_step
 
 VIDEOS = WORLD.train_videos
 ALL_FRAMES = 174
 """Frames of all training videos: a block of this size holds them all."""
 UNCLIPPED = "train.clip_norm=1e9"
-FIRST = Position(0, 0, 0.0)
+FIRST = StepPlace(0, 0, 0.0)
 """A step at the rate 0, which leaves the weights as they are."""
 
 
@@ -190,7 +190,7 @@ class Lingering:
     def __init__(self, source):
         self.source = source
         self.names, self.store = source.names, source.store
-        self.canvas_hw, self.image_size_hw = source.canvas_hw, source.image_size_hw
+        self.read_hw, self.canvas_hw = source.read_hw, source.canvas_hw
         self.lengths = np.full_like(source.lengths, source.lengths.max())
 
     def read(self, video, first, length):

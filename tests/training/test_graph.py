@@ -25,7 +25,7 @@ def order(monkeypatch):
         return wrapper
 
     monkeypatch.setattr(torch.cuda, "make_graphed_callables", lambda core, inputs: core)
-    monkeypatch.setattr(graph, "can_record", lambda device: True)
+    monkeypatch.setattr(graph, "DEVICE", "cpu")
     for module, name in WRAPPERS:
         monkeypatch.setattr(module, name, note(name, getattr(module, name)))
     return called
@@ -48,7 +48,7 @@ def test_ddp_comes_last(config, order, tmp_path):
     torch.distributed.init_process_group("gloo", meeting, rank=0, world_size=1)
     try:
         batch = next(iter(training.loader))
-        build.in_parallel(training.parallel, ranks, training.inputs(batch)[0])
+        build.in_parallel(training.parallel, ranks, training.to_frames(batch)[0])
     finally:
         torch.distributed.destroy_process_group()
     assert order == ["make_graphed_callables", "DistributedDataParallel"]

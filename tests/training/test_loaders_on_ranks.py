@@ -15,7 +15,7 @@ def train_and_tell(ranks, config):
     """This rank's weights at the end of the epoch, and the steps it took."""
     with (
         mock.patch.object(runs, "train_step", wraps=runs.train_step) as steps,
-        mock.patch.object(runs, "evaluate", return_value={"with/recall@20": 0.5}),
+        mock.patch.object(runs, "evaluate", return_value=({"with/recall@20": 0.5}, None)),
         mock.patch.object(runs.Run, "finish"),
     ):
         train.train(config, ranks)

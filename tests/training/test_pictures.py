@@ -2,7 +2,7 @@
 
 from datasets.action_genome import ActionGenome
 from tests.datasets.scoring.drawing import cup_frame
-from training.report.frames import Album
+from training.report.album import Album
 
 
 def test_an_album_draws_the_videos_it_saw(data_root, tmp_path):

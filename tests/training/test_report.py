@@ -10,7 +10,7 @@ import pytest
 import train
 from tests.training.jobs import one_rank, only_run
 from training.folder import RunFolder, read_json
-from training.report.frames import Album
+from training.report.album import Album
 from training.report.page import draw_progress, read_progress
 
 pytestmark = pytest.mark.usefixtures("pages")

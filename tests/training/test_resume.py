@@ -139,7 +139,7 @@ def test_an_average_of_the_weights_is_kept_and_evaluated(config, tmp_path):
 
 
 def test_evaluations_come_every_k_epochs_and_at_the_end(config):
-    figures = {"with/recall@20": 0.5}
+    figures = {"with/recall@20": 0.5}, None
     with (
         mock.patch.object(runs, "evaluate", return_value=figures) as evaluated,
         mock.patch.object(runs.Run, "finish"),
@@ -159,7 +159,8 @@ def test_figures_are_of_the_last_weights_on_final_videos_and_best_is_chosen_on_v
 
     def score(model, source, *more, **options):
         splits.append(source.split)
-        return {**evaluate(model, source, *more, **options), "with/recall@20": next(recalls)}
+        figures, meter = evaluate(model, source, *more, **options)
+        return {**figures, "with/recall@20": next(recalls)}, meter
 
     with mock.patch.object(runs, "evaluate", score):
         summary = train.train(config("train.eval_every=1"), one_rank())

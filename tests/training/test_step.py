@@ -15,21 +15,21 @@ from tests.training.jobs import one_rank, take_steps
 from training.build import open_training
 from training.compose import compose_job
 from training.data import open_data
-from training.figures import Meter, epoch_figures, summarise
+from training.figures import EpochSums, epoch_figures, summarise
 from training.ranks import Ranks
-from training.step import Position, train_step
+from training.step import StepPlace, train_step
 
 
 def test_an_epochs_figures_are_those_of_its_slowest_rank_and_its_mean_losses(config):
     data = open_data(config("train.epochs=1"), one_rank())
     steps = data.loader.steps
-    meter = Meter({"loss": 7.0 * steps}, {"seconds": 2.0, "waiting": 0.5})
-    figures = epoch_figures(data.loader, meter, one_rank())
+    sums = EpochSums({"loss": 7.0 * steps}, {"seconds": 2.0, "waiting": 0.5})
+    figures = epoch_figures(data.loader, sums, one_rank())
     assert figures["loss"] == 7
     assert figures["seconds"] == 2
     assert summarise([figures, figures | {"loss": 9.0}])["loss"] == 9
     with mock.patch.object(Ranks, "gather", return_value=[(2.0, 0.1), (1.0, 0.5)]):
-        assert epoch_figures(data.loader, meter, one_rank())["seconds"] == 2
+        assert epoch_figures(data.loader, sums, one_rank())["seconds"] == 2
 
 
 def test_a_gradient_that_is_not_finite_changes_nothing(config):
@@ -43,7 +43,7 @@ def test_a_gradient_that_is_not_finite_changes_nothing(config):
         mock.patch.object(torch.nn.utils, "clip_grad_norm_", return_value=nan),
         pytest.raises(ValueError, match=r"nan in epoch 1, step 4.*train\.lr"),
     ):
-        train_step(training, batches, Position(0, 3, 4 / 9))
+        train_step(training, batches, StepPlace(0, 3, 4 / 9))
     for name, value in training.model.state_dict().items():
         assert torch.equal(value, before[name])
 
@@ -55,7 +55,8 @@ def test_a_step_draws_its_own_dropout(config):
 
     def loss(rank, step, epoch=0):
         training = open_training(cfg, Ranks(rank, 1, torch.device("cpu")), data)
-        return train_step(training, batches, Position(epoch, step, epoch + 1 / 9))[0].losses["loss"]
+        figures, _ = train_step(training, batches, StepPlace(epoch, step, epoch + 1 / 9))
+        return figures.losses["loss"]
 
     assert len({loss(0, 0), loss(0, 1), loss(1, 0), loss(0, 0, 1)}) == 4
     assert loss(0, 1) == loss(0, 1)

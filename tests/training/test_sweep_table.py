@@ -10,7 +10,7 @@ from hydra.core.hydra_config import HydraConfig
 from bload import BlockSampler, action_genome_lengths
 from training.compose import CONFIGS, register
 from training.figures import lengths_digest
-from training.jobs import Job, announce
+from training.jobs import EndedJob, announce
 from training.printing import opening_text
 from training.ranks import Ranks
 from training.sweep_table import close_sweep
@@ -22,13 +22,13 @@ def job(loader, seed, seconds, recall, folder, lengths=PAPERS, t_max=94):
     summary = {"loader": loader, "clips": None, "t_max": t_max, "lengths": lengths_digest(lengths)}
     summary |= {"padding": 4000 + seed, "deleted": 7, "epoch_seconds": seconds}
     summary |= {"with/recall@20": recall, "folder": str(folder / f"{loader}-{seed}")}
-    return Job(f"experiment=x loader={loader} train.seed={seed}", 0, summary)
+    return EndedJob(f"experiment=x loader={loader} train.seed={seed}", 0, summary)
 
 
 def test_runs_of_a_loader_are_one_row_beside_the_papers_figures(tmp_path):
     jobs = [job("naive", 2, 300.0, 0.8, tmp_path), job("bload", 2, 60.0, 0.7, tmp_path)]
     jobs += [job("bload", 4, 90.0, 0.75, tmp_path)]
-    jobs += [Job("experiment=x loader=mix train.seed=2", 2, {"error": "no frames"})]
+    jobs += [EndedJob("experiment=x loader=mix train.seed=2", 2, {"error": "no frames"})]
     text = close_sweep(jobs)
     lines = (tmp_path / "table.md").read_text().splitlines()
     table = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if "|" in line]

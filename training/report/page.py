@@ -18,7 +18,7 @@ from datasets.files import write_whole
 from training.folder import RunFolder, read_json, read_lines
 from training.printing import summary_rows
 from training.ranks import Ranks
-from training.report.frames import Album
+from training.report.album import Album
 
 WIDTH = 5.7
 """Width in inches of 72 pixels."""

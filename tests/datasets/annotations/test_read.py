@@ -31,7 +31,7 @@ BAD_PERSONS = (
 
 
 def faults(entries_of, person_of=None) -> str:
-    annotations = filter_annotations(entries_of, person_of or persons(entries_of), "train")
+    annotations = filter_annotations(entries_of, person_of or persons(entries_of), "train", "keep")
     return "\n".join(annotations.problems.sentences())
 
 

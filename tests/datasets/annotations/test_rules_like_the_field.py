@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 
-from datasets.annotations.read import SPLITS, filter_annotations
+from datasets.annotations.read import PUBLISHED_SPLITS, filter_annotations
 from datasets.annotations.targets import FrameTargets
 from datasets.annotations.vocabulary import OBJECTS, RELATIONS, without_separators
 from tests.datasets.annotations.field_parser import field_videos
@@ -21,9 +21,9 @@ def test_frames_boxes_and_labels_are_those_of_the_fields_parser():
     dropped, relations, repeated = np.zeros(5, int), 0, 0
     for seed in SEEDS:
         objects, persons = random_annotations(np.random.default_rng(seed))
-        for split, small_boxes in product(SPLITS, ("keep", "computed")):
+        for split, small_boxes in product(PUBLISHED_SPLITS, ("keep", "computed")):
             wanted = field_videos(objects, persons, split, small_boxes)
-            found = filter_annotations(objects, persons, split, small_boxes=small_boxes)
+            found = filter_annotations(objects, persons, split, small_boxes)
             assert not found.problems
             assert [video.name for video in found.videos] == sorted(wanted)
             for video in found.videos:
@@ -32,7 +32,7 @@ def test_frames_boxes_and_labels_are_those_of_the_fields_parser():
                     relations += len(frame.relations_G2)
                     repeated += any(len({*said}) < len(said) for _, _, said in theirs[2])
             if small_boxes == "computed":
-                dropped -= np.diff([step.frames for step in found.steps])
+                dropped -= np.diff([step.frames for step in found.remaining])
     assert (
         min(dropped[[0, 1, 2, 4]]) > 100
     )  # so that every rule was hit, as were labels that repeat

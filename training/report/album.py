@@ -31,10 +31,9 @@ LINES, LINE, HEAD, COLUMN = 9, 0.2, 0.3, 4.3
 INK, PERSON, OBJECT, GREEN, RED = "#202020", "#1565c0", "#b35900", "#0a7d32", "#c62828"
 Box = tuple[str, str, np.ndarray]
 """Label, colour and corners."""
-Frame = tuple[Image.Image, FrameTargets, FramePrediction]
 
 
-def spread(total: int, count: int) -> list[int]:
+def evenly_spaced(total: int, count: int) -> list[int]:
     """Return `count` of the numbers ``0..total - 1``, evenly spaced: always the same ones."""
     count = min(count, total)
     return [(2 * i + 1) * total // (2 * count) for i in range(count)]
@@ -46,9 +45,9 @@ class Album:
     def __init__(self, source: VideoSource, count: int) -> None:
         self.source = source
         self.video_targets: dict[str, list[FrameTargets]] = {}
-        for video in spread(len(source), count):
+        for video in evenly_spaced(len(source), count):
             targets = source.videos[video].frames
-            stills = [targets[index] for index in spread(len(targets), STILLS)]
+            stills = [targets[index] for index in evenly_spaced(len(targets), STILLS)]
             self.video_targets[source.names[video]] = stills
         self.names = {target.name for targets in self.video_targets.values() for target in targets}
         self.frame_predictions: dict[str, FramePrediction] = {}
@@ -76,7 +75,7 @@ class Album:
                 yield video, draw_strip([*frames])
 
 
-def draw_strip(frames: Sequence[Frame]) -> "Figure":
+def draw_strip(frames: Sequence[tuple[Image.Image, FrameTargets, FramePrediction]]) -> "Figure":
     """Draw frames of a video, given in native pixels, side by side."""
     from matplotlib.figure import Figure  # once training has ended
 
