@@ -60,16 +60,20 @@ class Chunks(Epochs):
 
     def check(self) -> None:
         """Make the schedule of the longest sequence alone, so that invalid options fail now."""
+        self._refuse_obstacles()
+        plan = self._plan_chunk(np.array([self.lengths.argmax()]), 0, 0)
+        make_schedule(plan, self.world_size, self.batch_slots, last=self.last)
+
+    def _refuse_obstacles(self) -> None:
         if obstacle := self.obstacle(in_chunks=True):
             raise InputError(
                 f"chunk plans a part of an epoch at a time, and {obstacle} needs the whole; leave "
                 "one of the two out"
             )
-        plan = self._plan_chunk(np.array([self.lengths.argmax()]), 0, 0)
-        make_schedule(plan, self.world_size, self.batch_slots, last=self.last)
 
     def make_plan(self, epoch: int) -> Plan:
         """Pack all chunks of an epoch."""
+        self._refuse_obstacles()  # a number of block_sizes is chosen for this plan
         parts = []
         for members, plan in (self.plan_of(epoch, chunk) for chunk in range(self.chunks)):
             parts.append((members[plan.sequence], plan.first, plan.length, np.diff(plan.offsets)))

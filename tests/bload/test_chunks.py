@@ -110,6 +110,7 @@ def test_what_needs_a_whole_epoch_is_refused():
         ({"balance": "counts"}, "balance=counts"),
         ({"block_sizes": 2}, "block_sizes"),
         ({"packer": "sampling"}, "packer=sampling"),
+        ({"packer": "ragged", "block_sizes": 2}, "packer=ragged"),
     ):
         with pytest.raises(InputError, match=f"chunk .*{name}"):
             of_ranks(**options)
