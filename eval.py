@@ -71,8 +71,11 @@ def evaluate_all(cfg: EvalJob, ranks: Ranks) -> None:
             album.save(folder)
         except OSError as error:
             print(f"warning: no pictures in {folder}: {error}")
+        epoch, step = checkpoint["epoch"], checkpoint["loader"]["step"]
+        is_ended = epoch >= checkpoint["config"]["train"]["epochs"]
+        place = "" if is_ended else f" in epoch {epoch + 1}, step {step}, before the end of its run"
         ranks.print(
-            f"{path} on {source.root}, {source.split}: {figures['frames']:,.0f} "
+            f"{path}{place} on {source.root}, {source.split}: {figures['frames']:,.0f} "
             f"frames, {figures['frames_per_second']:,.0f} frames/s"
         )
     if ranks.is_first:
@@ -95,7 +98,8 @@ def report(
         write_relations(cfg.relations, relations)
     if cfg.out:
         write_whole(cfg.out, json.dumps(figures if is_single else results, indent=2) + "\n")
-    for file in filter(None, (cfg.out, cfg.relations, cfg.predictions)):
+    pictures = "pictures_*, beside the checkpoint" if cfg.pictures else None
+    for file in filter(None, (cfg.out, cfg.relations, cfg.predictions, pictures)):
         print(f"written: {file}")
 
 

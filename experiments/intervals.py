@@ -63,9 +63,10 @@ def corrected(groups: Iterable[Iterable[float]]) -> list[str]:
     A star marks those that differ from 0 at 5 %, after `holm`.
     """
     samples = [pd.Series([*group], dtype=float).dropna() for group in groups]
-    chances = [
-        2 * stats.t.sf(abs(sample.mean()) / sample.sem(), len(sample) - 1) for sample in samples
-    ]
+    with np.errstate(divide="ignore", invalid="ignore"):  # where seeds do not differ
+        chances = [
+            2 * stats.t.sf(abs(sample.mean()) / sample.sem(), len(sample) - 1) for sample in samples
+        ]
     adjusted = holm(pd.Series(chances, dtype=float).dropna())
     significant = {*adjusted.index[adjusted < 0.05]}
     return [signed(sample) + "*" * (number in significant) for number, sample in enumerate(samples)]

@@ -24,7 +24,7 @@ from datasets.files import exit_on_input_error
 from experiments import epoch_time, study
 from experiments.intervals import corrected, signed, student
 from experiments.runs import name_splits, read_runs
-from training import paper
+from training import paper, sweep_table
 
 LOADER, SEED = "loader.name", "train.seed"
 NEAR = 1.5
@@ -85,6 +85,7 @@ def overview(
         slots = parts["equal epochs"].groupby(LOADER).slots.mean()["bload"]
         ordered = split_ways(parts["equal work"])
         work = dict(sorted(ordered, key=lambda way: -abs(way[1].slots.mean() - slots)))
+    notes = [] if speeds else [sweep_table.SPEED]
     if speeds is None:
         seconds = {way: runs.epoch_seconds.mean() for way, runs in ways.items()}
         speeds = {way: seconds.get("naive", nan) / value for way, value in seconds.items()}
@@ -114,7 +115,7 @@ def overview(
         if any(cells):
             rows.append([name, *cells])
     table = study.markdown(rows, ["", *ways])
-    notes = [f"`{mark}` {words}." for mark, words in paper.MARKS.items() if mark in table]
+    notes += [f"`{mark}` {words}." for mark, words in paper.MARKS.items() if mark in table]
     return "\n\n".join([table, *notes])
 
 
@@ -130,7 +131,7 @@ def recall_table(runs: pd.DataFrame, title: str) -> str:
     less = dict(zip(others, gains, strict=True))
     for way, seeds in ways.items():
         row = [way[0], *(f"{seeds[key].mean():,.0f}" for key in ("epochs", "all_steps", "slots"))]
-        row += [f"{seeds['train.lr'].iloc[0]:g}", f"{len(seeds)}"]
+        row += [f"{seeds['train.lr'].iloc[0]:g}", ", ".join(map(str, sorted(seeds.index)))]
         row += [student(seeds.recall).text(), less.get(way, ""), student(seeds.remembered).text()]
         row += [signed(base.remembered - seeds.remembered) if way in less else ""]
         first = seeds.iloc[0]

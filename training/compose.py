@@ -82,7 +82,7 @@ def register() -> None:
     ]
     for group, name, schema in schemas:
         if (CONFIGS / group / f"{name}.yaml").exists():
-            store.store(group=group, name=f"{name}_schema", node=schema)
+            store.store(group=group, name=f"_{name}", node=schema)
         else:
             node = OmegaConf.structured(schema)
             node.name = name

@@ -25,9 +25,8 @@ COLUMNS = {
     "recall": (2, "with/recall@20"),
 }
 """Name of a figure -> its digits, and its key in a run's summary."""
-UNITS = (
-    "Per epoch: slots of padding, deleted frames, seconds. Speed: naive = 1. Recall@20 in percent."
-)
+UNITS = "Per epoch: slots of padding, deleted frames, seconds. Recall@20 in percent."
+SPEED = "Speed: naive = 1, by the seconds of runs one after another, which other programs change."
 
 
 def name_rows(jobs: Sequence["EndedJob"]) -> list[str]:
@@ -74,7 +73,8 @@ def format_table(rows: Sequence[Mapping[str, Any]]) -> str:
     text = tabulate(lines, (), "pipe", disable_numparse=True, colalign=sides)
     rule, heads, *others = text.splitlines()  # headings of tabulate are wider than their words
     table = "\n".join([heads, rule, *others])
-    notes = [UNITS, *(f"`{mark}` {words}." for mark, words in paper.MARKS.items() if mark in table)]
+    notes = [UNITS, *([SPEED] if "speed" in shown else [])]
+    notes += [f"`{mark}` {words}." for mark, words in paper.MARKS.items() if mark in table]
     return "\n\n".join([table, *(fill(note, width=79) for note in notes)])
 
 

@@ -34,7 +34,7 @@ def test_every_config_file_composes_into_a_whole_job():
 def test_the_file_of_a_loader_has_the_options_of_its_packer_at_their_defaults():
     for name in PACKERS:
         options = yaml.safe_load((CONFIGS / f"loader/{name}.yaml").read_text())
-        assert (options.pop("defaults"), options.pop("name")) == ([f"{name}_schema"], name)
+        assert (options.pop("defaults"), options.pop("name")) == ([f"_{name}"], name)
         expected = find_packer(name).options
         assert options == {key: value for key, value in expected.items() if key != "batch_slots"}
 
