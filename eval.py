@@ -72,7 +72,7 @@ def evaluate_all(cfg: EvalJob, ranks: Ranks) -> None:
         except OSError as error:
             print(f"warning: no pictures in {folder}: {error}")
         epoch, step = checkpoint["epoch"], checkpoint["loader"]["step"]
-        is_ended = epoch >= checkpoint["config"]["train"]["epochs"]
+        is_ended = epoch >= checkpoint["epochs"]
         place = "" if is_ended else f" in epoch {epoch + 1}, step {step}, before the end of its run"
         ranks.print(
             f"{path}{place} on {source.root}, {source.split}: {figures['frames']:,.0f} "

@@ -61,6 +61,7 @@ def save_checkpoint(
         state = {
             "config": asdict(cfg),
             "epoch": loader.sampler.epoch,
+            "epochs": training.cfg.epochs,
             "loader": loader.sampler.state_dict(loader.step),
             "progress": asdict(progress),
             "recomputed": training.model.recomputed if cfg.model.recompute == "auto" else None,

@@ -55,6 +55,17 @@ def config_files(group: str) -> list[Path]:
     return sorted((CONFIGS / group).glob("[!_]*.yaml"))
 
 
+def slots_per_rank(slots: int, least: int) -> int:
+    """Return a rank's share of the slots of a step, of which no rank takes less than `least`."""
+    ranks = int(os.environ.get("WORLD_SIZE", "1"))
+    if slots % ranks or slots // ranks < least:
+        raise InputError(
+            f"a step has {slots} slots, of which {ranks} ranks cannot take {least} or more each; "
+            "take fewer ranks, or set train.batch_slots, per rank, and train.lr"
+        )
+    return slots // ranks
+
+
 def register() -> None:
     """Register the schemas with Hydra, and what has no file of its own in configs/.
 
@@ -66,8 +77,7 @@ def register() -> None:
         "configs": lambda group: ", ".join(file.stem for file in config_files(group)),
         "packers": lambda: ", ".join(PACKERS),
         "twice": lambda rate: 2 * rate,
-        # a rank's share of the slots of a step, with torchrun's number of ranks
-        "per_rank": lambda slots: max(1, slots // int(os.environ.get("WORLD_SIZE", "1"))),
+        "per_rank": slots_per_rank,
     }
     for name, function in resolvers.items():
         OmegaConf.register_new_resolver(name, function, replace=True)

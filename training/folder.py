@@ -32,6 +32,7 @@ import torchvision
 
 import bload
 from bload.errors import InputError
+from bload.packing.packers import find_packer
 from datasets.files import lock_folder, reading, write_whole
 from training.config import CONFIGS, TrainJob
 from training.ranks import Ranks
@@ -60,14 +61,19 @@ def run_name(cfg: TrainJob, world_size: int) -> str:
     they are. In place of a rank's slots it has those of the whole blocks of all ranks, so that the
     number of ranks does not matter, unless their weights differ (``train.sync``).
     """
-    config, slots, t_max = defining_values(cfg), cfg.train.batch_slots, cfg.loader.t_max
-    slots = max(slots // t_max, 1) * t_max if t_max else slots
-    config["train"]["batch_slots"] = slots * world_size * cfg.train.micro_batches
+    config, batches = defining_values(cfg), world_size * cfg.train.micro_batches
+    slots = slots_of_step(cfg.train.batch_slots, batches, cfg.loader.t_max)
+    config["train"]["batch_slots"] = slots
     if cfg.train.sync != "allreduce":
         config["train"]["ranks"] = world_size
     digest = hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:8]
     names = cfg.loader.name, cfg.model.name, cfg.dataset.name
     return "-".join([*names, f"s{cfg.train.seed}", digest])
+
+
+def slots_of_step(batch_slots: int, batches: int, t_max: int | None) -> int:
+    """Return the slots of the batches of a step, in whole blocks if their size is known."""
+    return batches * (max(batch_slots // t_max, 1) * t_max if t_max else batch_slots)
 
 
 @cache
@@ -129,10 +135,17 @@ class RunFolder:
         the data's root and the slots of a step may differ: its plan is compared when it goes on.
         """
         saved = read_json(self.config) if self.config.exists() else {}
-        changed, own_name = [], run_name(cfg, ranks)
+        changed = []
         is_finished = self.summary.exists() and cfg.run.resume != "elastic"
-        if is_finished and saved.get("run_name", own_name) != own_name:
-            changed.append("its data's root or the slots of its steps were others")
+        if is_finished:
+            t_max, was = read_json(self.summary)["t_max"], saved["train"]
+            batches = ranks * cfg.train.micro_batches, saved["ranks"] * was["micro_batches"]
+            slots = slots_of_step(cfg.train.batch_slots, batches[0], t_max)
+            is_same = slots == slots_of_step(was["batch_slots"], batches[1], t_max)
+            if find_packer(cfg.loader.name).makes_batches:
+                is_same &= batches[0] == batches[1]
+            if not is_same or saved["dataset"]["root"] != cfg.dataset.root:
+                changed.append("its data's root or the slots of its steps were others")
         for group in fields(cfg):
             values = asdict(getattr(cfg, group.name))
             for key in fields(getattr(cfg, group.name)):

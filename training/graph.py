@@ -105,17 +105,19 @@ def deviation(
     frames = replace(frames, pixels_BTCHW=pixels_BTCHW, start_BT=start_BT)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     zeros, results = [parameter for parameter in trained if not parameter.any()], []
-    for parameter in zeros:
-        nn.init.normal_(parameter, std=0.02)
-    for network in (model, recorded):
-        torch.manual_seed(0)  # dropout
-        with precision():
-            outputs = trained_fields(network(frames))
-        loss = torch.stack([values.square().mean() for values in outputs]).sum()
-        gradients = torch.autograd.grad(loss, trained)
-        results.append([values.detach().clone() for values in (*outputs, *gradients)])
-    for parameter in zeros:
-        nn.init.zeros_(parameter)
+    try:
+        for parameter in zeros:
+            nn.init.normal_(parameter, std=0.02)
+        for network in (model, recorded):
+            torch.manual_seed(0)  # dropout
+            with precision():
+                outputs = trained_fields(network(frames))
+            loss = torch.stack([values.square().mean() for values in outputs]).sum()
+            gradients = torch.autograd.grad(loss, trained)
+            results.append([values.detach().clone() for values in (*outputs, *gradients)])
+    finally:  # what fails here trains without graphs
+        for parameter in zeros:
+            nn.init.zeros_(parameter)
     sizes = torch.stack([values.norm() for values in results[0]])
     errors = torch.stack([(one - other).norm() for one, other in zip(*results, strict=True)])
     return float((errors / sizes.clamp(min=0.01 * sizes.mean())).max())  # some are rounding alone

@@ -70,7 +70,7 @@ def test_it_says_why_steps_are_not_recorded(line, config, order, capsys):
     assert f"{REASONS[line]}" in capsys.readouterr().out.split("not recorded")[1]
 
 
-def fail(core, inputs):
+def fail(*_):
     raise RuntimeError("operation not permitted when stream is capturing")
 
 
@@ -79,7 +79,14 @@ def go_wrong(core, inputs):
     core.forward = lambda pixels, start, *rest: forward(pixels, torch.zeros_like(start), *rest)
 
 
-@pytest.mark.parametrize(("record", "words"), [(fail, "capturing"), (go_wrong, "deviate")])
+def fail_later(core, inputs):
+    core.forward = fail  # while the weights that were 0 are drawn
+
+
+RECORDERS = [(fail, "capturing"), (go_wrong, "deviate"), (fail_later, "capturing")]
+
+
+@pytest.mark.parametrize(("record", "words"), RECORDERS)
 def test_a_recording_that_fails_or_is_wrong_is_left_out(
     record, words, config, order, capsys, monkeypatch
 ):

@@ -64,12 +64,16 @@ def test_a_folder_takes_a_config_that_trains_the_same(config, tmp_path):
 def test_a_finished_run_is_of_its_data_and_its_steps_alone(config, tmp_path):
     folder = RunFolder(tmp_path)
     folder.begin(config("train.batch_slots=128"), one_rank())
-    folder.summary.touch()
+    folder.write_json(folder.summary, {"t_max": 60})
     folder.check_same_config(config("train.batch_slots=64"), 2)
     folder.check_same_config(config("train.batch_slots=128", "run.resume=elastic"), 2)
-    for line in ("train.micro_batches=2", "dataset.root=/moved"):
+    for slots, ranks, line in (
+        (128, 1, "train.micro_batches=2"),
+        (128, 1, "dataset.root=/moved"),
+        (32, 2, "train.micro_batches=2"),  # the same slots, of four blocks in place of two
+    ):
         with pytest.raises(InputError, match="root or the slots of its steps were others"):
-            folder.check_same_config(config("train.batch_slots=128", line), 1)
+            folder.check_same_config(config(f"train.batch_slots={slots}", line), ranks)
 
 
 def test_a_name_stays_in_the_folder_of_runs(config):
