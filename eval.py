@@ -36,12 +36,12 @@ from training.stopping import AgreedError
 
 @hydra.main(config_path=str(CONFIGS), config_name="eval", version_base="1.3")
 @jobs.one_job
-def main(cfg: EvalJob) -> None:
-    evaluate_all(cfg, join_ranks(cfg.device, cfg.timeout))
+def main(cfg: EvalJob) -> dict[str, Any]:
+    return evaluate_all(cfg, join_ranks(cfg.device, cfg.timeout))
 
 
-def evaluate_all(cfg: EvalJob, ranks: Ranks) -> None:
-    """Evaluate every checkpoint of a job."""
+def evaluate_all(cfg: EvalJob, ranks: Ranks) -> dict[str, Any]:
+    """Evaluate every checkpoint of a job; return the figures of the first."""
     choose_kernels(cfg.amp, deterministic=False, one_shape=False)
     with ranks.agree_on_errors():
         paths = find_checkpoints(cfg.checkpoint)
@@ -83,6 +83,7 @@ def evaluate_all(cfg: EvalJob, ranks: Ranks) -> None:
     ranks.barrier()
     if failed := sum("error" in figures for figures in results.values()):
         raise AgreedError(f"{failed} of {len(paths)} checkpoints could not be evaluated, see above")
+    return next(iter(results.values()))
 
 
 def report(

@@ -26,7 +26,8 @@ class QuietStream:
 
     def write(self, text: str) -> int:
         with self._quietly():
-            self.stream.write(text)
+            encoding = self.stream.encoding or "utf-8"
+            self.stream.write(text.encode(encoding, "replace").decode(encoding))
         return len(text)
 
     def flush(self) -> None:

@@ -254,7 +254,7 @@ def naming_keys(cfg: TrainJob) -> Iterator[None]:
     except InputError as error:
         sentence = str(error).replace("elastic=True", "run.resume=elastic")
         sentence = sentence.replace("packer=", "loader=")
-        options = r"(?<![./\w-])(\w+_\w+|\w+(?==))"  # t_max, last=; but not in a path
+        options = r"(?<![./\w-])(\w+_\w+|\w+(?==)|^\w+(?= is))"  # t_max, last=; not in a path
         words = re.sub(options, lambda option: groups.get(option[1], "") + option[1], sentence)
         raise type(error)(words) from error
 

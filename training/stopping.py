@@ -55,6 +55,8 @@ class StopRequest:
         finally:
             for signal_number, handler in old_handlers.items():
                 signal.signal(signal_number, handler)
+        if self.signal_number:  # it came after the last step
+            _end(self.signal_number, None)
 
     def _handle(self, signal_number: int, frame: FrameType | None) -> None:
         is_told = self.signal_number or os.environ.get("RANK", "0") != "0"
@@ -80,8 +82,8 @@ def end_on_signals() -> None:
 
 def _end(signal_number: int, frame: FrameType | None) -> None:
     name = signal.Signals(signal_number).name
-    say(f"stopped by {name}; the same command begins again")
-    raise SystemExit(128 + signal_number)
+    say(f"stopped by {name}; the same command begins again, or goes on")
+    os._exit(128 + signal_number)  # Python ignores what a handler raises inside a ``__del__``
 
 
 def say(words: str) -> None:

@@ -5,6 +5,7 @@ Epochs + number of the epoch -> Plan -> Schedule -> batches of each rank
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import astuple, replace
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -265,3 +266,20 @@ class Epochs:
 def as_json_types(value: Any) -> Any:
     """Convert settings to the types that JSON returns: Python numbers, and lists for tuples."""
     return json.loads(json.dumps(value, default=lambda value: value.tolist()))
+
+
+def with_checksum(state: dict[str, Any]) -> dict[str, Any]:
+    """Return a position with a checksum, by which a damaged one is known."""
+    return {
+        **state,
+        "checksum": sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()[:16],
+    }
+
+
+def check_position(state: Any, key: str, kind: str) -> None:
+    """Raise `InputError` unless a position is as `with_checksum` returned it, and has a key."""
+    with suppress(TypeError, ValueError, AttributeError):
+        content = {name: value for name, value in state.items() if name != "checksum"}
+        if key in content and with_checksum(content) == state:
+            return
+    raise InputError(f"this is no state_dict of a {kind}")

@@ -14,7 +14,13 @@ from torch.utils.data import Sampler
 from bload.batch.step import StepList
 from bload.errors import InputError, check_choice, check_whole, differences, plural
 from bload.loading.chunks import Chunks
-from bload.loading.epochs import Epochs, Position, as_json_types
+from bload.loading.epochs import (
+    Epochs,
+    Position,
+    as_json_types,
+    check_position,
+    with_checksum,
+)
 from bload.loading.ranks import compare_ranks, resolve_rank
 from bload.packing.packers import check_packer_options
 from bload.packing.plan import Block, Plan
@@ -23,7 +29,6 @@ from bload.schedule.schedule import EpochAccount, Schedule
 PER_STEP = "blocks per step"
 PASSES = count(1)
 """Numbers of the passes of all samplers."""
-NO_STATE = "this is no state_dict of a BlockSampler or BlockLoader"
 ENDED = (
     "this iterator ended when another of the same loader began, or when set_epoch or "
     "load_state_dict moved it; begin a new one, or make a loader for each"
@@ -255,7 +260,8 @@ class BlockSampler(Sampler[list[Block]]):
                 no worker prefetches, or if a loader counts the batches that it yields.
         """
         position = self.position if step is None else self.position._replace(step=step)
-        return {**self.epochs.normalise(position)._asdict(), "plan": self.epochs.definition()}
+        numbers = self.epochs.normalise(position)._asdict()
+        return with_checksum({**numbers, "plan": self.epochs.definition()})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue at the position saved in `state`.
@@ -265,17 +271,12 @@ class BlockSampler(Sampler[list[Block]]):
         Raises:
             InputError: the state belongs to another plan; the message lists the differences.
         """
-        is_position = isinstance(state, dict) and isinstance(state.get("plan"), dict)
-        numbers: list[Any] = [state.get(key) for key in Position._fields] if is_position else []
-        if not is_position or any(type(n) is not int or n < 0 for n in numbers):
-            raise InputError(NO_STATE)
-        position, saved, definition = Position(*numbers), state["plan"], self.epochs.definition()
-        if not position.first_step and (position.first_block or position.chunk):
-            raise InputError(NO_STATE)
+        check_position(state, "plan", "BlockSampler or BlockLoader")
+        position = Position(*(state[key] for key in Position._fields))
+        saved, definition = state["plan"], self.epochs.definition()
         if changes := differences(saved, definition):
             before, now = saved.get(PER_STEP), definition[PER_STEP]
-            is_size = isinstance(before, int) and before > 0
-            has_other_size = is_size and {**saved, PER_STEP: now} == definition
+            has_other_size = {**saved, PER_STEP: now} == definition
             if not (has_other_size and self.elastic):
                 advice = "restore these settings or start anew"
                 if has_other_size:
@@ -291,7 +292,4 @@ class BlockSampler(Sampler[list[Block]]):
                     "those of an undisturbed run",
                     stacklevel=2,
                 )
-        steps = self.epochs.steps(position) if position.first_step <= position.step else -1
-        if steps is not None and position.step > steps:
-            raise InputError(NO_STATE)
         self._move(position, is_loaded=True)

@@ -19,22 +19,6 @@ from bload.loading.window import Waiting, Window
 from bload.packing.plan import Block, filler_block
 
 
-def are_positions(state: Any, workers: int) -> bool:
-    """Return True for a step, the next worker, and a position of each worker."""
-    try:
-        numbers, positions = [state["step"], state["next_worker"]], state["positions"]
-        for position in positions:
-            blocks = [] if position["last"] is None else position["last"]
-            waiting = [*position["waiting"], *chain(*blocks)]
-            numbers += [position[key] for key in ("read", "passed", "skipped")]
-            numbers += [*chain(*dict(waiting).items()), len(dict(waiting)) - len(waiting)]
-        in_order = [position["worker"] for position in positions] == [*range(workers)]
-        are_counts = all(type(number) is int and 0 <= number < 2**63 for number in numbers)
-        return are_counts and in_order and state["next_worker"] < workers
-    except (KeyError, TypeError, ValueError):
-        return False
-
-
 class StreamBlocks(IterableDataset[Any]):
     """Blocks of one rank that are packed while the stream is read; `StreamLoader` reads them.
 
@@ -113,6 +97,8 @@ class StreamBlocks(IterableDataset[Any]):
         """
         info = get_worker_info()
         workers, worker = (info.num_workers, info.id) if info else (1, 0)
+        if not self.positions:
+            raise InputError("StreamBlocks are read by a StreamLoader, not by a DataLoader")
         begin = self.positions[worker]
         shard = _Shard(self, worker * self.world_size + self.rank, workers * self.world_size, begin)
         if worker < self.next_worker:

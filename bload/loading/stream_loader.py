@@ -13,11 +13,11 @@ from bload.batch.batch import Batch, collate_blocks
 from bload.batch.step import Step, has_group
 from bload.batch.trees import compare_kinds
 from bload.errors import InputError, differences
-from bload.loading.epochs import as_json_types
+from bload.loading.epochs import as_json_types, check_position, with_checksum
 from bload.loading.loader import FOR_DATA_LOADER, SendableDataLoader
 from bload.loading.ranks import compare_ranks, resolve_rank
 from bload.loading.sampler import ENDED
-from bload.loading.stream import StreamBlocks, are_positions
+from bload.loading.stream import StreamBlocks
 
 
 class StreamLoader:
@@ -204,7 +204,7 @@ class StreamLoader:
         """
         definition = as_json_types({"rank": self.stream.rank, **self._definition()})
         # copied, since torch.distributed.checkpoint loads into it
-        return {**deepcopy(self._state), "stream": definition}
+        return with_checksum({**deepcopy(self._state), "stream": definition})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue after the last batch yielded before `state` was saved by this rank.
@@ -215,14 +215,12 @@ class StreamLoader:
         Raises:
             InputError: the state belongs to another rank or other options.
         """
-        is_state = isinstance(state, dict) and isinstance(state.get("stream"), dict)
+        check_position(state, "stream", "StreamLoader")
         definition = {"rank": self.stream.rank, **self._definition()}
-        if is_state and (changes := differences(state["stream"], definition)):
+        if changes := differences(state["stream"], definition):
             raise InputError(
                 f"the saved position is of another loader: {changes}; restore these settings, and "
                 "give each rank its own"
             )
-        if not (is_state and are_positions(state, self._workers)):
-            raise InputError("this is no state_dict of a StreamLoader")
         self._state = self._begin = {key: state[key] for key in self._state}
         self._generation += 1

@@ -133,7 +133,7 @@ def test_resume_at_every_step_gives_exactly_the_rest(packer, loader):
     original = loader(packer, batch_slots=48, seed=5)
     original.set_epoch(3)
     whole = fingerprints(original)
-    states = [original.state_dict() | {"step": 0}]
+    states = [original.sampler.state_dict(0)]
     original.set_epoch(3)
     for _ in original:
         states.append(json.loads(json.dumps(original.state_dict())))

@@ -146,14 +146,9 @@ def test_a_position_of_another_stream_or_other_options_is_refused():
     original = loader_of()
     list(islice(original, 9))
     state = original.state_dict()
-    first = state["positions"][0] | {"waiting": [[39, 3]]}
-    for sequences, lengths, changes in [
-        (range(5), LENGTHS, {}),
-        (range(40), [n % 12 + 1 for n in LENGTHS], {}),
-        (range(40), LENGTHS, {"positions": [first]}),
-    ]:
+    for sequences, lengths in [(range(5), LENGTHS), (range(40), [n % 12 + 1 for n in LENGTHS])]:
         other = loader_of(sequences, decode=Numbers(lengths))
-        other.load_state_dict(state | changes)
+        other.load_state_dict(state)
         with pytest.raises(InputError, match="not the one of the saved position"):
             next(iter(other))
     for options, words in [
@@ -163,9 +158,9 @@ def test_a_position_of_another_stream_or_other_options_is_refused():
         with pytest.raises(InputError, match=words):
             loader_of(**options).load_state_dict(state)
     own = state["positions"][0]
-    changed = [{"read": -1}, {"passed": "x"}, {"waiting": [[5]]}, {"worker": 1}, {"last": 3}]
-    wrong = [{"positions": [own | change]} for change in [*changed, {"waiting": [[5, 2]] * 2}]]
-    wrong += [{"positions": []}, {"step": -1}, {"next_worker": 1}, {"stream": []}]
+    changed = [{"read": own["read"] + 1}, {"passed": "x"}, {"waiting": []}, {"last": [[]]}]
+    wrong = [{"positions": [own | change]} for change in changed]
+    wrong += [{"positions": []}, {"step": 8}, {"stream": []}]
     for damaged in [{}, {"stream": state["stream"]}, *(state | change for change in wrong)]:
         with pytest.raises(InputError, match="no state_dict"):
             original.load_state_dict(damaged)

@@ -105,9 +105,13 @@ def test_a_signal_saves_and_the_same_command_ends_as_if_there_had_been_none(
 
 def test_a_signal_is_heard_where_nobody_reads_that_it_is(monkeypatch):
     monkeypatch.setattr(os, "write", mock.Mock(side_effect=BrokenPipeError))
-    with (stop := StopRequest()).record_signals():
+    monkeypatch.setattr(os, "_exit", mock.Mock(side_effect=SystemExit))
+    with pytest.raises(SystemExit), (stop := StopRequest()).record_signals():
         signal.raise_signal(signal.SIGTERM)
     assert stop.signal_number == signal.SIGTERM
+    os._exit.assert_called_once_with(
+        128 + signal.SIGTERM
+    )  # though it was heard after the last step
 
 
 @pytest.mark.slow
