@@ -44,8 +44,8 @@ def pack(
     check_choice("clips", clips, ("one", "all"))
     if lengths.max() < t_max:
         raise InputError(
-            "no sequence is as long as a clip of t_max frames, so sampling would delete all; lower "
-            "t_max"
+            f"no sequence has t_max = {t_max} frames (the longest has {lengths.max()}), so "
+            f"sampling would delete everything; lower t_max"
         )
     number = lengths // t_max if clips == "all" else np.minimum(lengths // t_max, 1)
     offset = clip_offsets(lengths, number * t_max, place, rng)
