@@ -69,7 +69,7 @@ def evaluate_all(cfg: EvalJob, ranks: Ranks) -> dict[str, Any]:
         folder = path.parent / f"pictures_{path.stem}_{source.split}"
         try:
             album.save(folder)
-        except OSError as error:
+        except Exception as error:  # a picture ends nothing
             print(f"warning: no pictures in {folder}: {error}")
         epoch, step = checkpoint["epoch"], checkpoint["loader"]["step"]
         is_ended = epoch >= checkpoint["epochs"]

@@ -35,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    except InputError as error:
+    except (InputError, OSError) as error:
         print(f"bload: error: {error}", file=sys.stderr)
         return 2
     return 0

@@ -50,6 +50,7 @@ def unpack(
             `gather` is given under ``balance="counts"``.
     """
     check_choice("per", per, ("frame", "sequence"))
+    check_choice("gather", gather, (True, False))
     check_batch(batch)
     segments = batch.segments
     expected = tuple(batch.valid_BT.shape) if per == "frame" else (len(segments),)

@@ -28,7 +28,7 @@ class Cost:
 
     def __post_init__(self) -> None:
         if not all(0 <= value < np.inf for value in astuple(self)):
-            raise InputError(f"a cost is {astuple(self)}; give finite numbers from 0 on")
+            raise InputError(f"cost is {astuple(self)}; give finite numbers from 0 on")
 
     def of_blocks(self, plan: Plan) -> np.ndarray:
         """Return the cost of each block, ``(blocks,)``, without walk and launch."""

@@ -51,7 +51,7 @@ def test_a_value_or_key_that_no_config_takes_is_refused_in_a_sentence():
         ("dataset.frame_size=[64]", r"dataset.frame_size.*\[64\]"),
         ("dataset.augment={flip:2}", "dataset.augment.flip is 2"),
         ("loader.draw=frame", "loader.draw.*frame.*length"),
-        ("loader.cost=[-1]", "a cost is .*-1.*; give finite numbers"),
+        ("loader.cost=[-1]", "^cost is .*-1.*; give finite numbers"),
         ("loader.cost=[a]", r"loader.cost is \['a'\]; give slots, or"),
         ("loader=sampling loader.clips=half", "loader.clips.*'half'.*one or all"),
         ("dataset.dwell=0", "dataset.dwell is 0"),
