@@ -72,7 +72,7 @@ def evaluate_all(cfg: EvalJob, ranks: Ranks) -> dict[str, Any]:
         except Exception as error:  # a picture ends nothing
             print(f"warning: no pictures in {folder}: {error}")
         epoch, step = checkpoint["epoch"], checkpoint["loader"]["step"]
-        is_ended = epoch >= checkpoint["epochs"]
+        is_ended = epoch >= checkpoint.get("epochs", 0)  # older ones do not say
         place = "" if is_ended else f" in epoch {epoch + 1}, step {step}, before the end of its run"
         ranks.print(
             f"{path}{place} on {source.root}, {source.split}: {figures['frames']:,.0f} "

@@ -61,7 +61,7 @@ def sized_plan(
     Packers that make batches themselves split where others carry.
     """
     rule = find_packer(packer)
-    if packer == "naive":  # nobody pads further than to the longest
+    if rule.one_each:  # nobody pads further than to the longest
         t_max = t_max and min(t_max, int(np.max(lengths)))
     long = "split" if long == "carry" and rule.makes_batches else long
     options |= {"long": long} if "long" in rule.options else {}

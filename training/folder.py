@@ -137,7 +137,7 @@ class RunFolder:
         saved = read_json(self.config) if self.config.exists() else {}
         changed = []
         is_finished = self.summary.exists() and cfg.run.resume != "elastic"
-        if is_finished:
+        if is_finished and saved:
             t_max, was = read_json(self.summary)["t_max"], saved["train"]
             batches = ranks * cfg.train.micro_batches, saved["ranks"] * was["micro_batches"]
             slots = slots_of_step(cfg.train.batch_slots, batches[0], t_max)

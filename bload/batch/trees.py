@@ -122,8 +122,12 @@ def copy_alike(tree: Any, like: Any, length: int) -> Any:
         if tree.dtype == like.dtype and tree.shape == (length, *like.shape[1:]):
             return check_dense(tree).clone()
     elif isinstance(tree, dict) and isinstance(like, dict) and tree.keys() == like.keys():
-        copies = {key: copy_alike(part, like[key], length) for key, part in tree.items()}
-        return None if any(part is None for part in copies.values()) else copies
+        copies = {}
+        for key, part in tree.items():
+            copies[key] = copy_alike(part, like[key], length)
+            if copies[key] is None:
+                return None
+        return copies
     return None
 
 

@@ -109,13 +109,13 @@ class BlockDataset(Dataset[BlockSample]):
             raise
         is_pair = isinstance(result, tuple) and len(result) == 2
         frames, targets = result if is_pair else (result, None)
-        frames = copy_alike(frames, self._like[0], length)
-        if frames is not None and self.targets_per == "frame":
-            if targets is None and self._like[1] is None:
-                return frames, None
+        is_bare = targets is None and self._like[1] is None
+        if is_bare or self.targets_per == "frame":  # targets first, since frames are the larger
             targets = copy_alike(targets, self._like[1], length)
-            if targets is not None:
-                return frames, targets
+            if is_bare or targets is not None:
+                frames = copy_alike(frames, self._like[0], length)
+                if frames is not None:
+                    return frames, targets
         opening = f"{self._call(sequence, first, length)} returned"
         return take_values(result, self.targets_per, opening, self._like, length)
 

@@ -321,3 +321,15 @@ def test_memory_that_is_used_again_holds_the_right_values(targets_per):
             assert torch.equal(batch.targets_BT.where(batch.valid_BT, 0), wanted_BT)
         else:
             assert torch.equal(batch.targets_S, batch.segments.sequence_S)
+
+
+FRAMES = torch.zeros(9, 5)
+
+
+@pytest.mark.parametrize("item", [FRAMES, (FRAMES, torch.zeros(9)), (FRAMES, [["a"]] * 9)])
+@pytest.mark.parametrize("targets_per", ["frame", "sequence"])
+def test_frames_are_copied_once_whatever_the_targets(item, targets_per, monkeypatch):
+    clone, shapes = torch.Tensor.clone, []
+    monkeypatch.setattr(torch.Tensor, "clone", lambda one: shapes.append(one.shape) or clone(one))
+    list(BlockLoader(from_dataset([item], [9], targets_per=targets_per)))
+    assert shapes.count(FRAMES.shape) == 1
