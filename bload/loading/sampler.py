@@ -14,13 +14,7 @@ from torch.utils.data import Sampler
 from bload.batch.step import StepList
 from bload.errors import InputError, check_choice, check_whole, differences, plural
 from bload.loading.chunks import Chunks
-from bload.loading.epochs import (
-    Epochs,
-    Position,
-    as_json_types,
-    check_position,
-    with_checksum,
-)
+from bload.loading.epochs import Epochs, Position, as_json_types, check_position, with_checksum
 from bload.loading.ranks import compare_ranks, resolve_rank
 from bload.packing.packers import check_packer_options
 from bload.packing.plan import Block, Plan

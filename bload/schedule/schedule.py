@@ -68,10 +68,7 @@ class Schedule:
 
     def blocks_of_step(self, step: int) -> np.ndarray:
         """Return the blocks of a step on all ranks, rank after rank; -1 is a filler."""
-        first, last = (
-            self.rank_offsets[step * self.ranks],
-            self.rank_offsets[(step + 1) * self.ranks],
-        )
+        first, last = self.rank_offsets[[step * self.ranks, (step + 1) * self.ranks]]
         return self.block[self.offsets[first] : self.offsets[last]]
 
     def frames_in_step(self, step: int) -> int:
