@@ -27,6 +27,13 @@ class Letterbox:
         self.source = source
         self.augmentation = augmentation if augmentation and augmentation.is_active else None
 
+    @property
+    def leaves_margins(self) -> bool:
+        """True if some pictures may not fill the canvas."""
+        canvas_hw = self.source.canvas_hw
+        sizes = {video.frames[0].size_hw for video in self.source.videos}
+        return bool(self.augmentation) or any(fit(size, canvas_hw) != canvas_hw for size in sizes)
+
     def __call__(
         self, batch: Batch, device: torch.device | str = "cpu", epoch: int = 0
     ) -> tuple[Batch, Tensor | None]:

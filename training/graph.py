@@ -10,12 +10,13 @@ Gradients are in the same memory in every step, so a step has one batch per rank
 (https://github.com/pytorch/pytorch/issues/181723). Evaluation is never recorded.
 """
 
+import gc
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from bload import BlockLoader
 from models.dds import DDS
@@ -80,9 +81,11 @@ def record_if_possible(
             blocks = next(loader.sampler.batches())
             batch = loader.data.collate_fn([loader.data.dataset[block] for block in blocks])
             frames, _ = to_frames(batch)
+            if frames.extent_BT2 is None and to_frames.letterbox.leaves_margins:
+                ones_BT2 = torch.ones(*frames.start_BT.shape, 2)  # other batches have extents
+                frames = replace(frames, extent_BT2=ones_BT2)
             precision = partial(autocast, cfg.train.amp, ranks.device, cache_enabled=False)
-            network = Recorded(FlatCore(model, frames, precision), frames)
-            share = deviation(network, model, frames, precision)
+            network, share = record_and_compare(model, frames, precision)
             if not share <= MOST_DEVIATION[cfg.train.amp]:
                 reason = f"outputs or gradients deviate by {share:.2g} of their size"
         except Exception as error:  # a step works without a graph
@@ -90,34 +93,44 @@ def record_if_possible(
     reasons = [text for text in ranks.gather(reason) if text]
     if not reasons:
         return network, frames
-    ranks.print(f"steps are not recorded as CUDA graphs: {reasons[0]}")
-    return model, None
+    network = model
+    gc.collect()  # what was recorded keeps its memory
+    words = f"steps are not recorded as CUDA graphs: {reasons[0]}"
+    ranks.print(f"{words} (train.cuda_graph=off does not try)")
+    return network, None
 
 
-def deviation(
-    recorded: nn.Module, model: DDS, frames: Frames, precision: Callable[[], torch.autocast]
-) -> float:
-    """Return how far a recorded network deviates, as a share of an output or a gradient.
+def record_and_compare(
+    model: DDS, frames: Frames, precision: Callable[[], torch.autocast]
+) -> tuple[nn.Module, float]:
+    """Record a network; return it, and how far it deviates, as a share of an output or a gradient.
 
     On another batch, the slots in reverse; weights of zero, which hide what they multiply, drawn.
+    The plain pass comes first, since a graph keeps the memory of a whole step.
     """
     pixels_BTCHW, start_BT = frames.pixels_BTCHW.flip(1), frames.start_BT.flip(1)
-    frames = replace(frames, pixels_BTCHW=pixels_BTCHW, start_BT=start_BT)
+    other = replace(frames, pixels_BTCHW=pixels_BTCHW, start_BT=start_BT)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    zeros, results = [parameter for parameter in trained if not parameter.any()], []
+    zeros = [parameter for parameter in trained if not parameter.any()]
+
+    def both_passes(network: nn.Module) -> list[Tensor]:
+        torch.manual_seed(0)  # dropout
+        with precision():
+            outputs = trained_fields(network(other))
+        loss = torch.stack([values.square().mean() for values in outputs]).sum()
+        gradients = torch.autograd.grad(loss, trained)
+        return [values.detach().clone() for values in (*outputs, *gradients)]
+
     try:
         for parameter in zeros:
             nn.init.normal_(parameter, std=0.02)
-        for network in (model, recorded):
-            torch.manual_seed(0)  # dropout
-            with precision():
-                outputs = trained_fields(network(frames))
-            loss = torch.stack([values.square().mean() for values in outputs]).sum()
-            gradients = torch.autograd.grad(loss, trained)
-            results.append([values.detach().clone() for values in (*outputs, *gradients)])
+        plain = both_passes(model)
+        network = Recorded(FlatCore(model, frames, precision), frames)
+        replayed = both_passes(network)
     finally:  # what fails here trains without graphs
         for parameter in zeros:
             nn.init.zeros_(parameter)
-    sizes = torch.stack([values.norm() for values in results[0]])
-    errors = torch.stack([(one - other).norm() for one, other in zip(*results, strict=True)])
-    return float((errors / sizes.clamp(min=0.01 * sizes.mean())).max())  # some are rounding alone
+    sizes = torch.stack([values.norm() for values in plain])
+    errors = torch.stack([(one - two).norm() for one, two in zip(plain, replayed, strict=True)])
+    share = float((errors / sizes.clamp(min=0.01 * sizes.mean())).max())  # some are rounding alone
+    return network, share

@@ -178,9 +178,9 @@ def free_memory(device: torch.device) -> int:
 
 
 def peak_memory_mib(device: torch.device) -> float:
-    """Return the peak in MiB: allocated on the GPU, or resident on the CPU."""
+    """Return the peak in MiB: reserved on the GPU, graphs included, or resident on the CPU."""
     if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device) / 2**20
+        return torch.cuda.max_memory_reserved(device) / 2**20
     return _read_number(Path("/proc/self/status"), "VmHWM") / 2**10
 
 

@@ -41,7 +41,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in args.names or NAMES:
         module, path = import_module(f"experiments.benchmarks.{name}"), folder / f"{name}.csv"
         if not args.tables:
-            write_rows(path, [*module.measure(args.quick)])
+            rows = []
+            for row in module.measure(args.quick):
+                rows.append(row)
+                write_rows(path, rows)  # what ends early keeps them
         block = format_tables(read_rows(path), module.TABLES)
         publish(f"benchmarks.{name}", block, committed=not args.quick)
 

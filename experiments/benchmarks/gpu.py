@@ -1,13 +1,14 @@
-"""The network on a card, in one run: a step, loaders, README's run, walks, larger steps.
+"""A card in one run: a step, loaders, README's run, walks, a language model, larger steps.
 
     python -m experiments.benchmarks gpu            # ten minutes on an H100 or H200
     python -m experiments.benchmarks gpu --quick    # toys on the CPU, for runs/; nothing recorded
 
 Parts come in order of their worth, each within seconds of its own: a row that would begin later, or
-does not fit into memory, is one printed line. Networks train in bf16 on default videos, enlarged on
-the card. Loaders take turns of 20 steps; their frames a second are an epoch's frames per step
-over the mean seconds of a step, since a few steps could hold more frames than usual. The peak is
-the data sheet's, for other cards the best of a few matrix products.
+fails, for lack of memory for example, is one printed line. Networks train in bf16 on default
+videos, enlarged on the card. Loaders take turns of 20 steps; their frames a second are an epoch's
+frames per step over the mean seconds of a step, since a few steps could hold more frames than
+usual. The peak is the data sheet's, for other cards the best of a few matrix products. The language
+model needs an environment with transformers, see trainer.py.
 """
 
 import gc
@@ -26,10 +27,11 @@ from torch.profiler import profile
 from torch.utils.benchmark import Timer
 
 from bload import InputError, walk
-from experiments.benchmarks import FEW_VIDEOS, Row, Table
+from experiments.benchmarks import FEW_VIDEOS, Row, Table, trainer
 from experiments.interleaved import Contender
 from models.cost import measure_cost
 from training.compose import compose_job
+from training.graph import Recorded
 from training.ranks import Ranks, autocast, peak_memory_mib
 
 Rows = Iterator[tuple[str, Callable[[], Row]]]
@@ -62,14 +64,21 @@ def measure(toy: bool) -> Iterator[Row]:
                 if monotonic() > end:
                     raise TimeoutError(f"the {seconds} seconds of this part are over")
                 yield {"table": name, **measure_row()}
-            except (TimeoutError, torch.OutOfMemoryError) as error:
-                print(f"{name}: no row for {words}: {str(error).splitlines()[0]}")
+            except Exception as error:  # the other rows count
+                print(f"{name}: no row for {words}: {type(error).__name__}: {error}")
             gc.collect()  # one network, and one graph, at a time
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()  # else a peak has what an earlier row left
 
 
 def contender(toy: bool, ranks: Ranks, *overrides: str) -> Contender:
     """Open the run of a line of ``train.py``; on few toys if asked."""
     return Contender(compose_job("train", [*overrides, *TOY * toy]), ranks)
+
+
+def graphs_of(run: Contender) -> str:
+    """Say whether a run's steps are recorded, whatever was asked for."""
+    return "recorded" if isinstance(run.training.parallel, Recorded) else "none"
 
 
 def card(toy: bool, ranks: Ranks) -> Rows:
@@ -118,7 +127,8 @@ def steps(toy: bool, ranks: Ranks) -> Rows:
         precision = autocast("bf16", ranks.device)
         cost = measure_cost(run.cfg.model, (height, width), (1, 94), precision, ranks.device)
         share = 3 * cost.flops * 94 / seconds / 1e10 / (sheet or best)
-        row = {"walk": temporal, "graphs": graphs, "frames/s": fmean(turn.frames) / seconds}
+        row: Row = {"walk": temporal, "graphs": graphs_of(run)}
+        row |= {"frames/s": fmean(turn.frames) / seconds}
         row |= {"ms": 1e3 * seconds, "share of peak, %": share, "GiB": peak}
         row |= {"kernels": len(kernels)}
         waits = sum(event.name in WAITS for event in events)
@@ -128,22 +138,29 @@ def steps(toy: bool, ranks: Ranks) -> Rows:
         yield f"{temporal}, graphs {graphs}", partial(row, graphs, temporal)
 
 
+def loader_row(toy: bool, ranks: Ranks, turn: int, loader: str, graphs: str, blocks: int) -> Row:
+    """Time steps of so many blocks under a loader."""
+    line = [*BF16, *REAL, f"loader={loader}", f"train.cuda_graph={graphs}"]
+    run = contender(toy, ranks, *line, f"train.batch_slots={86 * blocks}")
+    seconds, account = fmean(run.take_steps(1 if toy else 20).seconds), run.loader.account
+    row = {"loader": loader, "turn": turn, "blocks": blocks, "graphs": graphs_of(run)}
+    row |= {"frames/s": account.frames / account.steps / seconds}
+    row |= {"GiB": peak_memory_mib(ranks.device) / 2**10, "steps": account.steps}
+    return row | {"padded": account.padding, "deleted": account.deleted}
+
+
 def loaders(toy: bool, ranks: Ranks) -> Rows:
-    """Each loader with and without graphs, in two turns; then more blocks per step."""
+    """Each loader with and without graphs, which `bucket` cannot have, in two turns."""
+    ways = [way for way in product((1, 2), LOADERS, GRAPHS) if way[1:] != ("bucket", "auto")]
+    for way in ways[-1:] if toy else ways:
+        yield "turn {}, {}, graphs {}".format(*way), partial(loader_row, toy, ranks, *way, 1)
 
-    def row(turn: int, loader: str, graphs: str, blocks: int) -> Row:
-        line = [*BF16, *REAL, f"loader={loader}", f"train.cuda_graph={graphs}"]
-        run = contender(toy, ranks, *line, f"train.batch_slots={86 * blocks}")
-        seconds, account = fmean(run.take_steps(1 if toy else 20).seconds), run.loader.account
-        row = {"loader": loader, "turn": turn, "blocks": blocks, "graphs": graphs}
-        row |= {"frames/s": account.frames / account.steps / seconds}
-        row |= {"GiB": peak_memory_mib(ranks.device) / 2**10, "steps": account.steps}
-        return row | {"padded": account.padding, "deleted": account.deleted}
 
-    ways = [*product((1, 2), LOADERS, GRAPHS, (1,))]
-    ways += product((1,), LOADERS[-1:], GRAPHS[1:], (2, 4))
-    for way in ways[-3:] if toy else ways:
-        yield "turn {}, {}, graphs {}, {} blocks".format(*way), partial(row, *way)
+def larger_steps(toy: bool, ranks: Ranks) -> Rows:
+    """Steps of more blocks."""
+    for blocks in (2, 4):
+        measure_row = partial(loader_row, toy, ranks, 1, "bload_exact", "auto", blocks)
+        yield f"{blocks} blocks", measure_row
 
 
 def own_run(toy: bool, ranks: Ranks) -> Rows:
@@ -153,8 +170,8 @@ def own_run(toy: bool, ranks: Ranks) -> Rows:
         line = "loader=bload", "train.workers=4", "wandb.mode=disabled"
         run = contender(toy, ranks, *line, f"train.cuda_graph={graphs}")
         turn = run.take_steps(2 if toy else 100)
-        waiting = 100 * turn.waiting / sum(turn.seconds)
-        return {"graphs": graphs, "frames/s": turn.frames_per_second, "waits for data, %": waiting}
+        row: Row = {"graphs": graphs_of(run), "frames/s": turn.frames_per_second}
+        return row | {"waits for data, %": 100 * turn.waiting / sum(turn.seconds)}
 
     for graphs in GRAPHS:
         yield f"graphs {graphs}", partial(row, graphs)
@@ -202,12 +219,24 @@ def walks(toy: bool, ranks: Ranks) -> Rows:
         yield way, partial(row, way)
 
 
+def language_model(toy: bool, ranks: Ranks) -> Rows:
+    """A Llama of 99 million weights under `Trainer`: its samplers, blocks, and some compiled."""
+
+    def row(way: str) -> Row:
+        return trainer.run_here(words=[str(int(toy)), way])[0]
+
+    for way in trainer.ON_A_CARD[-1:] if toy else trainer.ON_A_CARD:
+        yield way, partial(row, way)
+
+
 PARTS = {
     "card": (10, card),
-    "steps": (120, steps),
-    "loaders": (300, loaders),
-    "own run": (90, own_run),
-    "walks": (30, walks),
+    "steps": (100, steps),
+    "loaders": (220, loaders),
+    "own run": (50, own_run),
+    "walks": (20, walks),
+    "language model": (110, language_model),
+    "larger steps": (40, larger_steps),
 }
 """Seconds and rows of each part."""
 CARD = {"card": "", "matrix product, TFLOP/s": ",.3g", "data sheet": ",.0f"}
@@ -226,4 +255,9 @@ TABLES = {
         "`train.py loader=bload train.workers=4`:", {**RATE, "waits for data, %": ".0f"}
     ),
     "walks": Table("A GRU of 256, both passes over 8 blocks of 94:", {"walk": "", "ms": ".2f"}),
+    "language model": Table(
+        "A Llama of 99 million weights, bf16, the second of two epochs:",
+        {"way": "", "tokens/s": ",.0f", "GiB": ".1f", "graphs compiled": ".0f"},
+    ),
+    "larger steps": Table("More blocks per step, at 544 x 544:", LOADED),
 }

@@ -3,11 +3,12 @@
     python -m venv /tmp/hf && /tmp/hf/bin/pip install -e . transformers accelerate
     PACKERS=/tmp/hf/bin/python python -m experiments.benchmarks trainer
 
-torchrun runs this file as a program in that environment, where it imports nothing from here, since
-the folder `datasets` of this project hides Hugging Face's package. The texts are those of
-transformers' own benchmark of `batch_rebalance`: 1,600 of lognormal(5, 1) tokens within 16 and
-1,024, 8 per device, 2 batches accumulated. A token follows by chance from the two before it. A
-small Llama (sdpa) trains one epoch. Blocks of 1,024 slots, two a batch, hold about 8 texts too.
+This file runs as a program in that environment, where it imports nothing from here, since the
+folder `datasets` of this project hides Hugging Face's package. The texts are those of transformers'
+own benchmark of `batch_rebalance`: 1,600 of lognormal(5, 1) tokens within 16 and 1,024, 8 per
+device, 2 batches accumulated. A token follows by chance from the two before it. A small Llama
+(sdpa) trains one epoch. Blocks of 1,024 slots, two a batch, hold about 8 texts too. The benchmark
+``gpu`` times a larger Llama on a card, a way at a time.
 """
 
 import json
@@ -16,7 +17,8 @@ import runpy
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,13 @@ from torch.nn.utils.rnn import pad_sequence
 EXAMPLE = Path(__file__).parents[2] / "examples/trainers/with_transformers.py"
 STRATEGIES = ("random", "group_by_length", "batch_rebalance")
 WAYS = (*STRATEGIES, "flattening", "bload", "bload_exact", "bload_exact, one row")
+ON_A_CARD = (*STRATEGIES, "bload_exact", "group_by_length, compiled", "bload_exact, compiled")
 T_MAX, VOCABULARY = 1024, 64
+SMALL = {"hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 2}
+SMALL |= {"num_attention_heads": 4}
+LARGE = {"hidden_size": 768, "intermediate_size": 2048, "num_hidden_layers": 14}
+LARGE |= {"num_attention_heads": 12}
+"""A Llama of 99 million weights."""
 Item = dict[str, list[int]]
 Row = dict[str, Any]
 
@@ -35,11 +43,17 @@ Row = dict[str, Any]
 def measure(quick: bool) -> Iterator[Row]:
     """Yield rows of one rank, and of two."""
     for ranks in (1, 2):
-        with tempfile.TemporaryDirectory() as folder:
-            command = [os.environ.get("PACKERS", sys.executable), "-m", "torch.distributed.run"]
-            command += ["--standalone", f"--nproc_per_node={ranks}", __file__, "rows"]
-            subprocess.run([*command, str(int(quick))], check=True, cwd=folder)
-            yield from json.loads(Path(folder, "rows").read_text())
+        launcher = "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}"
+        yield from run_here(*launcher, words=[str(int(quick))])
+
+
+def run_here(*launcher: str, words: Sequence[str]) -> list[Row]:
+    """Run this file in the environment of transformers, and return its rows."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [os.environ.get("PACKERS", sys.executable), *launcher, __file__, "rows", *words]
+        subprocess.run(command, check=True, cwd=folder)
+        rows: list[Row] = json.loads(Path(folder, "rows").read_text())
+    return rows
 
 
 def texts(count: int, seed: int) -> list[Item]:
@@ -65,45 +79,50 @@ def padded(items: list[Item]) -> dict[str, torch.Tensor]:
     return {"input_ids": tokens, "attention_mask": mask, "labels": labels}
 
 
-def train(way: str, seed: int, data: list[Item], test: list[Item]) -> Row:
-    """Train one epoch on all ranks, by `Trainer` itself or by the example."""
+def make_trainer(way: str, data: list[Item], llama: dict[str, Any], **options: Any) -> Any:
+    """Make a `Trainer` of a random Llama, transformers' own or the example's."""
     import transformers
 
     block_trainer: Any = runpy.run_path(str(EXAMPLE))["BlockTrainer"]
+    name, *how = way.split(", ")
 
     class Packed(block_trainer):
         t_max, batch_slots = T_MAX, 2 * T_MAX
 
         def blocks(self, data, **options):
-            packer, _, one_row = way.partition(", ")
-            plan_blocks = super().blocks(data, packer=packer, **options)
-            plan_blocks.rows = not one_row
+            plan_blocks = super().blocks(data, packer=name, **options)
+            plan_blocks.rows = "one row" not in how
             return plan_blocks
 
     args = transformers.TrainingArguments(
         "trained",
         per_device_train_batch_size=8,
-        gradient_accumulation_steps=2,
-        train_sampling_strategy=way if way in STRATEGIES else "random",
-        num_train_epochs=1,
+        train_sampling_strategy=name if name in STRATEGIES else "random",
         learning_rate=3e-3,
-        seed=seed,
-        use_cpu=True,
         save_strategy="no",
         logging_strategy="no",
         report_to="none",
         disable_tqdm=True,
+        torch_compile="compiled" in how,
+        **options,
     )
-    transformers.set_seed(seed)
-    sizes = {"hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 2}
-    config = transformers.LlamaConfig(vocab_size=VOCABULARY, num_attention_heads=4, **sizes)
-    collate = transformers.DataCollatorWithFlattening() if way == "flattening" else padded
+    transformers.set_seed(args.seed)
+    config = transformers.LlamaConfig(vocab_size=VOCABULARY, **llama)
+    collate = transformers.DataCollatorWithFlattening() if name == "flattening" else padded
     model = transformers.LlamaForCausalLM(config)
-    kind = Packed if way.startswith("bload") else transformers.Trainer
-    output = kind(model, args, train_dataset=data, data_collator=collate).train()
+    kind = Packed if name.startswith("bload") else transformers.Trainer
+    return kind(model, args, train_dataset=data, data_collator=collate)
+
+
+def train(way: str, seed: int, data: list[Item], test: list[Item]) -> Row:
+    """Train one epoch on all ranks."""
+    options = {"seed": seed, "num_train_epochs": 1, "use_cpu": True}
+    trainer = make_trainer(way, data, SMALL, gradient_accumulation_steps=2, **options)
+    output, ranks = trainer.train(), trainer.args.world_size
     tokens = sum(len(item["input_ids"]) for item in data)
-    row = {"way": way, "ranks": args.world_size, "seed": seed, "steps": output.global_step}
-    row |= {"tokens/s": tokens / output.metrics["train_runtime"], "loss": test_loss(model, test)}
+    row = {"way": way, "ranks": ranks, "seed": seed, "steps": output.global_step}
+    loss = test_loss(trainer.model, test)
+    row |= {"tokens/s": tokens / output.metrics["train_runtime"], "loss": loss}
     return {"table": "trainer", **row}
 
 
@@ -114,12 +133,48 @@ def test_loss(model: Any, test: list[Item]) -> float:
     return sum(loss * count for loss, count in pairs) / sum(count for _, count in pairs)
 
 
+def time_on_a_card(way: str, toy: bool) -> Row:
+    """Train two epochs in bf16, and time the second; a toy on the CPU if asked.
+
+    Blocks go through flex attention, which the card alone has a backward pass for.
+    """
+    import transformers
+    from torch._dynamo.utils import counters
+
+    times = []
+
+    class Clock(transformers.TrainerCallback):
+        def on_epoch_begin(self, *_: Any, **__: Any) -> None:
+            if not toy:
+                torch.cuda.synchronize()
+            times.append(time.perf_counter())
+
+        on_epoch_end = on_epoch_begin
+
+    data = texts(64 if toy else 1600, 0)
+    options: dict[str, Any] = {"num_train_epochs": 2, "use_cpu": toy, "bf16": not toy}
+    options |= {"torch_compile_backend": "aot_eager"} if toy and "compiled" in way else {}
+    attention = "flex_attention" if way.startswith("bload") else "sdpa"
+    llama = SMALL if toy else {**LARGE, "attn_implementation": attention}
+    trainer = make_trainer(way, data, llama, **options)
+    trainer.add_callback(Clock())
+    trainer.train()
+    tokens = sum(len(item["input_ids"]) for item in data)
+    peak = 0 if toy else torch.cuda.max_memory_allocated() / 2**30
+    row = {"way": way, "tokens/s": tokens / (times[3] - times[2]), "GiB": peak}
+    return row | {"graphs compiled": counters["stats"]["unique_graphs"]}
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    sizes, seeds = ((64, 8), 1) if sys.argv[2] == "1" else ((1600, 200), 3)
-    data, test = (texts(size, seed) for seed, size in enumerate(sizes))
-    rows = [train(way, seed, data, test) for seed in range(seeds) for way in WAYS]
-    Path(sys.argv[1]).write_text(json.dumps(rows, default=float))
+    path, is_toy, *ways = sys.argv[1:]
+    if ways:
+        rows = [time_on_a_card(way, is_toy == "1") for way in ways]
+    else:
+        sizes, seeds = ((64, 8), 1) if is_toy == "1" else ((1600, 200), 3)
+        data, test = (texts(size, seed) for seed, size in enumerate(sizes))
+        rows = [train(way, seed, data, test) for seed in range(seeds) for way in WAYS]
+    Path(path).write_text(json.dumps(rows, default=float))
 else:
     from experiments.benchmarks import Table
 

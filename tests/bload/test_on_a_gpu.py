@@ -1,5 +1,6 @@
 """What only a card can show: its kernels keep sequences apart, nothing waits, and NCCL."""
 
+from copy import deepcopy
 from functools import partial
 
 import pytest
@@ -10,6 +11,7 @@ from torch.nn.attention.flex_attention import flex_attention
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 import bload
+from experiments.benchmarks.gpu import Cell
 
 varlen = pytest.importorskip("torch.nn.attention.varlen")
 pytestmark = pytest.mark.gpu
@@ -80,6 +82,22 @@ def test_cudnn_keeps_sequences_apart(batch):
 
     compare(batch, packed, lambda values: gru(values)[0])
     bload.check_boundaries(lambda part: packed(part, part.inputs_BT), batch)
+
+
+def test_a_recorded_walk_has_the_outputs_and_gradients_of_a_plain_one():
+    torch.manual_seed(0)
+    batches = [(torch.randn(2, 40, 256), torch.rand(2, 40) < 0.2) for _ in range(3)]
+    batches = [(inputs_BT.to(GPU), start_BT.to(GPU)) for inputs_BT, start_BT in batches]
+    plain = Cell("slots").to(GPU)
+    example = tuple(values.clone() for values in batches[0])
+    recorded = torch.cuda.make_graphed_callables(deepcopy(plain), example)
+    for batch in batches:
+        results = []
+        for module in (plain, recorded):
+            outputs_BT = module(*batch)
+            gradients = torch.autograd.grad(outputs_BT.square().sum(), [*module.parameters()])
+            results.append([values.detach().clone() for values in (outputs_BT, *gradients)])
+        torch.testing.assert_close(*results, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("backend", ["nccl", "cpu:gloo,cuda:nccl"])

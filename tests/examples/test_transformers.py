@@ -1,5 +1,7 @@
 """Blocks in transformers' `Trainer`, in an environment of its own: resume, ranks, stock models."""
 
+import json
+
 import pytest
 import torch
 
@@ -38,3 +40,13 @@ def test_two_ranks_equal_one_that_accumulates_more_and_a_killed_run_goes_on(envi
     for name, value in two["weights"].items():
         assert torch.equal(value, killed["weights"][name])
         torch.testing.assert_close(value, one["weights"][name])
+
+
+@pytest.mark.slow
+def test_the_benchmark_of_a_card_times_compiled_blocks(environment, tmp_path):
+    way = "bload_exact, compiled"
+    benchmark = ROOT / "experiments/benchmarks/trainer.py"
+    environment.run(benchmark, "rows", "1", way, cwd=tmp_path)
+    [row] = json.loads((tmp_path / "rows").read_text())
+    assert (row["way"], row["graphs compiled"]) == (way, 1)  # one shape
+    assert row["tokens/s"] > 0

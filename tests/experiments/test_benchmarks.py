@@ -1,6 +1,7 @@
 """Benchmarks: every quick form makes its tables."""
 
 from importlib import import_module
+from importlib.util import find_spec
 
 import pytest
 
@@ -16,6 +17,9 @@ def test_the_quick_form_makes_every_table_and_writes_no_page(name, tmp_path, mon
     before = {page: page.read_text() for page in DOCS.rglob("*.md")}
     main(["--quick", name])
     shown = capsys.readouterr().out
-    for table in import_module(f"experiments.benchmarks.{name}").TABLES.values():
-        assert f"{table.caption}\n\n| " in shown
+    for part, table in import_module(f"experiments.benchmarks.{name}").TABLES.items():
+        if part == "language model" and not find_spec("transformers"):
+            assert "language model: no row for bload_exact, compiled" in shown
+        else:
+            assert f"{table.caption}\n\n| " in shown
     assert {page: page.read_text() for page in DOCS.rglob("*.md")} == before

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch._dynamo.testing import CompileCounterWithBackend
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import models.dds
 from models.flat import FlatCore, trained_fields
@@ -144,3 +145,29 @@ def test_it_is_one_graph_for_every_batch_of_a_shape(slots, backend):
         found = all_of(compiled(*core.tensors(frames)), model)
         torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-12)
     assert counter.frame_count == 1
+
+
+class Calls(TorchDispatchMode):
+    """Counts calls of operators, views among them."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.count += 1
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_slot_takes_no_more_calls_than_today():
+    """Calls per slot are most of what a graph replays."""
+
+    def calls(slots):
+        frames, model = random_frames([[slots]], slots=slots), tiny()
+        core = FlatCore(model, frames)
+        with Calls() as counted:
+            outputs = torch.cat([values.flatten() for values in core(*core.tensors(frames))])
+            torch.autograd.grad(outputs.sum(), [*model.parameters()], allow_unused=True)
+        return counted.count
+
+    assert calls(9) - calls(5) <= 4 * 350
