@@ -27,6 +27,7 @@ from experiments.runs import name_splits, read_runs
 from training import paper, sweep_table
 
 LOADER, SEED = "loader.name", "train.seed"
+LOADERS = ("naive", "sampling", "mix", "bload", "bload_exact")
 NEAR = 1.5
 """Ratio of slots within which two runs have about equal work."""
 IN_README = ("naive", "sampling", "bload", "bload_exact")
@@ -50,6 +51,14 @@ def runs_by_table(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
         if {"sampling", "bload"} <= {*held[LOADER]} and not held.equals(parts["equal epochs"]):
             parts[name] = held
     return parts
+
+
+def name_left_out(runs: pd.DataFrame, parts: dict[str, pd.DataFrame]) -> str:
+    """Say in lines, after the tables, which runs are in none, and which loaders have no run."""
+    rest = runs[~runs.index.isin(pd.concat(parts.values()).index)]
+    loaders = f"{plural(len(rest), 'run')} ({', '.join(rest[LOADER].unique())})"
+    words = f"\n\nOf other steps or epochs, and so in no table: {loaders}." if len(rest) else ""
+    return words + study.name_missing([name for name in LOADERS if name not in {*runs[LOADER]}])
 
 
 def split_ways(runs: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -166,7 +175,7 @@ def main() -> None:
         table, *_ = short.split("\n\n")  # README explains the marks itself
         study.publish("paper_table", table, committed=True, document=study.README)
     tables = [recall_table(part, title) for title, part in parts.items()]
-    text = "\n\n".join([overview(parts, speeds), *tables])
+    text = "\n\n".join([overview(parts, speeds), *tables]) + name_left_out(runs, parts)
     study.publish("paper_table", text, committed=committed)
 
 
