@@ -102,7 +102,7 @@ def overview(
         {way: runs[figure].mean() for way, runs in ways.items()}
         for figure in ("padding", "deleted", "recall")
     )
-    epochs = plural(parts["equal epochs"].epochs.iloc[0], "epoch")
+    epochs = plural(int(parts["equal epochs"].epochs.iloc[0]), "epoch")
     measures = {
         "padded slots per epoch": ("padding", 0, padding),
         "deleted frames per epoch": ("deleted", 0, deleted),
@@ -140,16 +140,19 @@ def recall_table(runs: pd.DataFrame, title: str) -> str:
     less = dict(zip(others, gains, strict=True))
     for way, seeds in ways.items():
         row = [way[0], *(f"{seeds[key].mean():,.0f}" for key in ("epochs", "all_steps", "slots"))]
-        row += [f"{seeds['train.lr'].iloc[0]:g}", ", ".join(map(str, sorted(seeds.index)))]
+        numbers = [f"{seed:.0f}" for seed in sorted(seeds.index)]
+        row += [f"{seeds['train.lr'].iloc[0]:g}", ", ".join(numbers)]
         row += [student(seeds.recall).text(), less.get(way, ""), student(seeds.remembered).text()]
         row += [signed(base.remembered - seeds.remembered) if way in less else ""]
         first = seeds.iloc[0]
-        command = [f"loader={first[LOADER]}"]
+        command = ["-m", f"loader={first[LOADER]}"]
         if isinstance(name := first["experiment.name"], str):
-            command = [f"experiment={name.replace('_quick', ' size=quick')}", *command]
-        command += ["loader.clips=all"] * bool(first.get("loader.clips") == "all")
+            command[0] = f"experiment={name.replace('_quick', ' size=quick')}"
+        if isinstance(clips := first.get("loader.clips"), str):
+            command += [f"loader.clips={clips}"]
         if [other for other, _ in ways].count(way[0]) > 1 and first["train.slots"] > 0:
             command += [f"train.slots={first['train.slots']:.0f}"]
+        command += [f"train.seed={','.join(numbers)}"]
         rows.append([*row, f"`{' '.join(command)}`"])
     heads = ["epochs", "steps", "slots", "rate", "seeds", f"Recall@20, {name_splits(runs)}"]
     heads += ["`bload` minus this row", "needs memory", "`bload` minus this row", "`train.py ...`"]
