@@ -9,44 +9,46 @@
     torchrun --nproc_per_node=2 eval.py checkpoint=...  the same figures, on two ranks
     python eval.py --help                               every key with its value
 
-The frames are packed with `bload_exact`, the fastest; any packing gives the same figures. The
-protocol is in docs/evaluation.md.
+Frames are packed with `bload_exact`; any packing gives the same figures (docs/evaluation.md).
 """
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import hydra
 
 from bload import InputError
-from datasets.action_genome import VideoSource
 from datasets.files import write_whole
 from datasets.scoring.tables import format_comparison, format_recall, write_relations
 from training import jobs
-from training.build import choose_kernels
-from training.checkpoint import find_checkpoints, load_model
 from training.config import CONFIGS, EvalJob
-from training.data import find_videos
-from training.evaluation import check_outputs, evaluate_checkpoint
-from training.printing import observer_rows
-from training.ranks import Ranks, join_ranks
-from training.report.album import Album
 from training.stopping import AgreedError
+
+if TYPE_CHECKING:
+    from training.ranks import Ranks
 
 
 @hydra.main(config_path=str(CONFIGS), config_name="eval", version_base="1.3")
 @jobs.one_job
 def main(cfg: EvalJob) -> dict[str, Any]:
+    from training.ranks import join_ranks  # here, as --help needs no torch
+
     return evaluate_all(cfg, join_ranks(cfg.device, cfg.timeout))
 
 
-def evaluate_all(cfg: EvalJob, ranks: Ranks) -> dict[str, Any]:
+def evaluate_all(cfg: EvalJob, ranks: "Ranks") -> dict[str, Any]:
     """Evaluate every checkpoint of a job; return the figures of the first."""
+    from training.build import choose_kernels
+    from training.checkpoint import find_checkpoints, load_model
+    from training.data import find_videos
+    from training.evaluation import check_outputs, evaluate_checkpoint
+    from training.report.album import Album
+
     choose_kernels(cfg.amp, deterministic=False, one_shape=False)
     with ranks.agree_on_errors():
         paths = find_checkpoints(cfg.checkpoint)
         check_outputs(cfg, len(paths))
-    opened: dict[str, VideoSource] = {}
+    opened: dict[str, Any] = {}
     results: dict[str, dict[str, Any]] = {}
     relations: list[dict[str, Any]] = []
     for name, path in paths.items():
@@ -90,6 +92,8 @@ def report(
     cfg: EvalJob, results: dict[str, dict[str, Any]], relations: list[dict[str, Any]]
 ) -> None:
     """Print the figures of one checkpoint, or a line for each; write what `cfg` asks for."""
+    from training.printing import observer_rows
+
     figures, is_single = next(iter(results.values())), len(results) == 1
     print(format_recall(figures) if is_single else format_comparison(results))
     rows = [row for each in results.values() for row in observer_rows(each)[: 1 + is_single]]

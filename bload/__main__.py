@@ -108,13 +108,14 @@ def _table(args: argparse.Namespace, lengths: np.ndarray, names: list[str] | Non
         print(json.dumps({**summary, "loaders": rows}, indent=2))
         return
     print(
-        "{source}: {sequences:,} sequences, {frames:,} frames, {shortest} to {longest}, "
-        "mean {mean:.3f}; plans of {}".format(plural(args.epochs, "epoch"), **summary)
+        "{source}; plans of {}\n{sequences:,} sequences, {frames:,} frames, {shortest} to "
+        "{longest}, mean {mean:.3f}\n".format(plural(args.epochs, "epoch"), **summary)
     )
-    for table in tables:
-        print("\n" + format_table(table))
+    text = "\n\n".join(map(format_table, tables))
+    left_out = {"fewest", "least", "used"} - {*text.split()}
+    notes = [note for note in NOTES.splitlines() if note.split(":")[0] not in left_out]
     size = f"{args.batch_slots:,} slots" if args.batch_slots else "one block"
-    print(NOTES)
+    print("\n".join([text, *notes]))
     print(f"steps and ratios: for {plural(args.ranks, 'rank')}, each taking {size} per step")
 
 

@@ -36,11 +36,11 @@ NOTES = """
 fewest: a lower bound on the blocks of any packing of the kept frames
 least: the padding of as many blocks
 used: share of the slots of the blocks that hold a frame; fillers left out
-vs naive, vs ragged: how many times fewer slots than with naive padding or ragged batches;
-    fillers, which complete the last step, and waiting for other ranks count
+vs naive, vs ragged: how many times fewer slots than with naive padding or
+    ragged batches; fillers of the last step, and waiting for other ranks, count
 sampling, mix: T_max is the mean length
-clips=all: every whole clip of a video, where sampling draws one per video and epoch
-draw=length: draws a length that fits, then a video of it, as the authors' code does
+clips=all: every whole clip of a video, not one per video and epoch
+draw=length: draws a length that fits, then a video of it (the authors' code)
 """
 COUNTS = "blocks", "padding", "deleted", "utilisation", "lower_bound", "lower_bound_padding"
 """Attributes of a plan that a row has."""

@@ -12,16 +12,17 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from experiments.paper_table import recall_table, runs_by_table, split_ways
+from experiments.paper_table import name_left_out, recall_table, runs_by_table, split_ways
 from experiments.runs import read_curves, read_runs
 from experiments.study import look_of, report_runs
 
 
 def tables(folder: Path) -> str:
     """Tabulate Recall@20 of every comparison that the folder has runs for."""
-    parts = runs_by_table(read_runs(folder))
+    parts = runs_by_table(runs := read_runs(folder))
     chart = "![Recall@20 at equal epochs, and at equal work](../charts/one_rank.svg)"
-    return "\n\n".join([chart, *(recall_table(runs, title) for title, runs in parts.items())])
+    tables = (recall_table(part, title) for title, part in parts.items())
+    return "\n\n".join([chart, *tables]) + name_left_out(runs, parts)
 
 
 def draw(folder: Path, figure: Figure) -> None:

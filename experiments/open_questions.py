@@ -6,7 +6,7 @@
     python train.py experiment=coherence                    # and the other in its file
     python -m experiments.open_questions -m dataset=thinned dataset.left_out=0,0.3,0.6 ...
     python -m experiments.runs runs/NAME results/open_questions/NAME  # coherence, thinned
-    python -m experiments.open_questions                    # the tables
+    python -m experiments.open_questions [FOLDER]           # the tables
 
 Words with ``=`` train as train.py does, with two data sets more; the page has the whole line.
 Predictions: dev/LOG.md, "Open questions".
@@ -191,13 +191,15 @@ def tables(folder: Path) -> str:
 def main() -> None:
     parser = study.make_parser("open_questions", __doc__)
     parser.add_argument("--measure", metavar="extreme|WHEEL", help="measure, and write the rows")
-    what = parser.parse_args().measure
+    parser.add_argument("folder", type=Path, nargs="?", help="of thinned, coherence")
+    args = parser.parse_args()
+    what, folder = args.measure, args.folder or RESULTS
     if what == "extreme":
         study.write_rows(RESULTS / "extreme.csv", time_extreme())
     elif what:
         study.write_rows(RESULTS / "speakers.csv", measure_speakers(what))
     else:
-        study.publish("open_questions", tables(RESULTS), committed=True)
+        study.publish("open_questions", tables(folder), committed=folder is RESULTS)
 
 
 if __name__ == "__main__":

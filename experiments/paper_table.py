@@ -27,6 +27,7 @@ from experiments.runs import name_splits, read_runs
 from training import paper, sweep_table
 
 LOADER, SEED = "loader.name", "train.seed"
+LOADERS = ("naive", "sampling", "mix", "bload", "bload_exact")
 NEAR = 1.5
 """Ratio of slots within which two runs have about equal work."""
 IN_README = ("naive", "sampling", "bload", "bload_exact")
@@ -50,6 +51,14 @@ def runs_by_table(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
         if {"sampling", "bload"} <= {*held[LOADER]} and not held.equals(parts["equal epochs"]):
             parts[name] = held
     return parts
+
+
+def name_left_out(runs: pd.DataFrame, parts: dict[str, pd.DataFrame]) -> str:
+    """Say in lines, after the tables, which runs are in none, and which loaders have no run."""
+    rest = runs[~runs.index.isin(pd.concat(parts.values()).index)]
+    loaders = f"{plural(len(rest), 'run')} ({', '.join(rest[LOADER].unique())})"
+    words = f"\n\nOf other steps or epochs, and so in no table: {loaders}." if len(rest) else ""
+    return words + study.name_missing([name for name in LOADERS if name not in {*runs[LOADER]}])
 
 
 def split_ways(runs: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -93,7 +102,7 @@ def overview(
         {way: runs[figure].mean() for way, runs in ways.items()}
         for figure in ("padding", "deleted", "recall")
     )
-    epochs = plural(parts["equal epochs"].epochs.iloc[0], "epoch")
+    epochs = plural(int(parts["equal epochs"].epochs.iloc[0]), "epoch")
     measures = {
         "padded slots per epoch": ("padding", 0, padding),
         "deleted frames per epoch": ("deleted", 0, deleted),
@@ -131,16 +140,19 @@ def recall_table(runs: pd.DataFrame, title: str) -> str:
     less = dict(zip(others, gains, strict=True))
     for way, seeds in ways.items():
         row = [way[0], *(f"{seeds[key].mean():,.0f}" for key in ("epochs", "all_steps", "slots"))]
-        row += [f"{seeds['train.lr'].iloc[0]:g}", ", ".join(map(str, sorted(seeds.index)))]
+        numbers = [f"{seed:.0f}" for seed in sorted(seeds.index)]
+        row += [f"{seeds['train.lr'].iloc[0]:g}", ", ".join(numbers)]
         row += [student(seeds.recall).text(), less.get(way, ""), student(seeds.remembered).text()]
         row += [signed(base.remembered - seeds.remembered) if way in less else ""]
         first = seeds.iloc[0]
-        command = [f"loader={first[LOADER]}"]
+        command = ["-m", f"loader={first[LOADER]}"]
         if isinstance(name := first["experiment.name"], str):
-            command = [f"experiment={name.replace('_quick', ' size=quick')}", *command]
-        command += ["loader.clips=all"] * bool(first.get("loader.clips") == "all")
+            command[0] = f"experiment={name.replace('_quick', ' size=quick')}"
+        if isinstance(clips := first.get("loader.clips"), str):
+            command += [f"loader.clips={clips}"]
         if [other for other, _ in ways].count(way[0]) > 1 and first["train.slots"] > 0:
             command += [f"train.slots={first['train.slots']:.0f}"]
+        command += [f"train.seed={','.join(numbers)}"]
         rows.append([*row, f"`{' '.join(command)}`"])
     heads = ["epochs", "steps", "slots", "rate", "seeds", f"Recall@20, {name_splits(runs)}"]
     heads += ["`bload` minus this row", "needs memory", "`bload` minus this row", "`train.py ...`"]
@@ -166,7 +178,7 @@ def main() -> None:
         table, *_ = short.split("\n\n")  # README explains the marks itself
         study.publish("paper_table", table, committed=True, document=study.README)
     tables = [recall_table(part, title) for title, part in parts.items()]
-    text = "\n\n".join([overview(parts, speeds), *tables])
+    text = "\n\n".join([overview(parts, speeds), *tables]) + name_left_out(runs, parts)
     study.publish("paper_table", text, committed=committed)
 
 

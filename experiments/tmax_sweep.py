@@ -14,12 +14,15 @@ import numpy as np
 
 from experiments.intervals import corrected, student
 from experiments.runs import name_splits, read_runs
-from experiments.study import markdown, report_runs
+from experiments.study import RESULTS, markdown, name_missing, report_runs
 
 
 def tables(folder: Path) -> str:
-    """Tabulate padding beside the least possible, deletion and Recall@20, by loader and `T_max`."""
-    runs, rows = read_runs(folder), []
+    """Tabulate padding beside the least possible, deletion and Recall@20, by loader and `T_max`.
+
+    Seconds of an epoch are left out of the committed runs, which trained beside other work.
+    """
+    runs, rows, timed = read_runs(folder), [], folder != RESULTS / "tmax_sweep"
     for loader, sweep in runs.groupby("loader.name"):
         recall = sweep.pivot_table("recall", "train.seed", "t_max")
         middle = recall.columns[recall.shape[1] // 2]
@@ -31,11 +34,13 @@ def tables(folder: Path) -> str:
             row = [t_max, mean.all_steps, mean.slots, mean.blocks, fewest, mean.padding]
             row += [fewest * t_max - mean.frames, mean.deleted, mean.peak_memory_mib]
             reached = student(recall[t_max]).text(), differences.get(t_max, "")
-            rows.append([loader, *map("{:,.0f}".format, row), *reached])
+            seconds = [f"{mean.epoch_seconds:,.1f}"] * timed
+            rows.append([loader, *map("{:,.0f}".format, row), *seconds, *reached])
     heads = ["", "`T_max`", "steps", "slots", "blocks", "bound", "padded", "padded at the bound"]
-    heads += ["deleted", "peak MiB", f"Recall@20, {name_splits(runs)}"]
-    heads += ["minus that at the middle size"]
-    return markdown(rows, heads)
+    heads += ["deleted", "peak MiB", *["seconds per epoch"] * timed]
+    heads += [f"Recall@20, {name_splits(runs)}", "minus that at the middle size"]
+    missing = [name for name in ("bload", "bload_exact") if name not in {*runs["loader.name"]}]
+    return markdown(rows, heads) + name_missing(missing)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ An unknown key is an error, and so is a value of another type.
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
@@ -123,9 +124,8 @@ def compose_job(name: str, overrides: Sequence[str]) -> Any:
         with initialize_config_dir(str(CONFIGS), version_base="1.3"):
             return to_job(compose(name, list(overrides)))
     except CompactHydraException as error:
-        raise InputError(
-            "\n".join(filter(None, map(str, (error, error.__cause__ or ""))))
-        ) from error
+        words = "\n".join(filter(None, map(str, (error, error.__cause__ or ""))))
+        raise InputError(words) from error
 
 
 def sweep_lines(params: Mapping[str, Any], overrides: Sequence[str]) -> list[list[str]]:
@@ -147,7 +147,9 @@ def to_job(config: Any) -> Any:
         source: BaseException | None = error
         while source and not isinstance(source, InputError):  # a resolver's is wrapped
             source = source.__context__
-        raise AgreedError(str(source or error)) from error
+        no_rate = r"no rate for \1 in this experiment; give train.lr, or add it to its rates"
+        words = re.sub(r"(?s)Interpolation key 'rates\.(\w+)'.*", no_rate, str(source or error))
+        raise AgreedError(words) from error
     if isinstance(job, TrainFiles):  # Hydra has made their changes
         return TrainJob(**{key.name: getattr(job, key.name) for key in fields(TrainJob)})
     return job

@@ -28,16 +28,15 @@ def opening_text(
 ) -> str:
     """Format the beginning of a run: its folder, loader and data, and what it starts with."""
     lengths = sampler.lengths
-    first = (
+    lines = [
         f"{path}: loader {loader}, T_max {sampler.t_max}, {len(lengths):,} videos, "
         f"{lengths.sum():,} frames, {ranks.world_size} x {ranks.device.type}"
-    )
+    ]
     gpus = torch.cuda.device_count() if ranks.device.type == "cuda" else 0
-    idle = ""
     if ranks.world_size == 1 and gpus > 1:
         command = f"torchrun --nproc_per_node={gpus} {shlex.join(sys.argv)}"
-        idle = f"this trains on one of {gpus} GPUs; on all of them: {command}"
-    return "\n".join([*filter(None, (first, idle)), *remarks])
+        lines.append(f"this trains on one of {gpus} GPUs; on all of them: {command}")
+    return "\n".join([*lines, *remarks])
 
 
 def summary_text(summary: Figures) -> str:
@@ -51,11 +50,9 @@ def summary_rows(summary: Figures) -> list[tuple[str, str]]:
     """Return rows of the cost and the recall of a run."""
     share = summary["padding"] / summary["processed"]
     starts = "" if summary["starts"] == "table" else f", starts={summary['starts']}"
+    loader = f"{summary['loader']}, T_max {summary['t_max']}, ranks: {summary['ranks']}{starts}"
     rows = [
-        (
-            "loader",
-            f"{summary['loader']}, T_max {summary['t_max']}, ranks: {summary['ranks']}{starts}",
-        ),
+        ("loader", loader),
         ("padding", f"{summary['padding']:,.0f} slots per epoch ({share:.1%} of all)"),
         ("fillers", f"{summary['filler']:,.0f} slots per epoch, which complete the last step"),
         ("deleted frames", f"{summary['deleted']:,.0f} per epoch"),

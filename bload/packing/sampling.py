@@ -4,9 +4,9 @@
     b b           -> nothing
 
 There is no padding and no reset inside a block, but frames and long context are lost. With
-T = 22 = floor(mean length) on Action Genome's training split, the only T that gives the paper's
-figures: 3,387 clips, 92,271 frames deleted (51,982 in 4,077 short videos, 40,289 cut from longer
-ones). ``clips=all`` cuts every sequence into all clips that it yields and deletes 79,093.
+T = 22 = floor(mean length) on Action Genome's training split, the only T that deletes the paper's
+92,271 frames (51,982 in 4,077 short videos, 40,289 cut from longer ones), there are 3,387 clips.
+``clips=all`` cuts every sequence into all clips that it yields and deletes 79,093.
 
 It is unknown which 22 frames the paper keeps. With a random place, later epochs see other frames of
 the long sequences; short ones are never seen. Cost: a few vector operations.

@@ -5,14 +5,14 @@ import importlib
 import pandas as pd
 import pytest
 
-from experiments import paper_table
+from experiments import balance, horizon, paper_table
 from experiments.study import RESULTS
 
 STUDIES = ("ablations", "convergence", "one_rank", "rates", "tmax_sweep")
 HELD = {
     "one run": lambda runs: runs[runs["loader.name"] == "sampling"][:1],
     "one run of bload": lambda runs: runs[runs["loader.name"] == "bload"][:1],
-    "two loaders": lambda runs: runs[runs["loader.name"].isin(["mix", "bload"])],
+    "two loaders": lambda runs: runs[runs["loader.name"].isin(["mix", "ragged", "bload"])],
     "a quick sweep": lambda runs: runs.drop_duplicates("loader.name"),
 }
 
@@ -32,6 +32,17 @@ def folder(request, tmp_path):
 @pytest.mark.parametrize("study", STUDIES)
 def test_a_study_makes_its_table_of_any_runs(study, folder):
     assert "|" in importlib.import_module(f"experiments.{study}").tables(folder)
+
+
+def test_balance_makes_its_table_of_any_runs(folder):
+    assert "No finished run of window, queue." in balance.learned_table(folder)
+
+
+@pytest.mark.parametrize("held", HELD.values(), ids=HELD)
+def test_horizon_makes_its_tables_of_any_runs(held, tmp_path):
+    runs = pd.read_csv(RESULTS / "horizon/runs.csv", keep_default_na=False)
+    held(runs).to_csv(tmp_path / "runs.csv", index=False)
+    assert "No finished run of" in horizon.tables(tmp_path)
 
 
 def test_the_papers_table_has_the_figures_of_the_runs(folder, monkeypatch, capsys):

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from experiments.paper_table import recall_table, split_ways
+from experiments.paper_table import name_left_out, recall_table, runs_by_table, split_ways
 
 TEMPORAL = "model.temporal"
 
@@ -22,3 +22,11 @@ def test_runs_that_differ_in_more_than_the_seed_are_not_averaged():
     names = [f"bload, {TEMPORAL}={of}" for of in ("dds", "gru")]
     assert [name for name, _ in split_ways(more)][1:] == names
     assert "-5.3" not in recall_table(more, "")  # which of the two would be less?
+
+
+def test_what_is_in_no_table_is_named():
+    runs = pd.DataFrame({"loader.name": ["mix", "naive", "bload"], "ranks": [1, 1, 2], "epochs": 1})
+    runs = runs.assign(t_max=94, slots=90, **{"train.batch_slots": 94, "train.micro_batches": 1})
+    left_out, absent = name_left_out(runs, runs_by_table(runs)).strip().split("\n\n")
+    assert left_out == "Of other steps or epochs, and so in no table: 1 run (bload)."
+    assert absent == "No finished run of sampling, bload_exact."

@@ -80,16 +80,17 @@ def test_what_the_library_refuses_is_said_in_keys_with_their_groups():
 
 HELP = """
 import runpy, sys
-sys.argv = ["train.py", "--help"]
+sys.argv = [sys.argv[1], "--help"]
 try:
-    runpy.run_path("train.py", run_name="__main__")
+    runpy.run_path(sys.argv[0], run_name="__main__")
 finally:
     assert "torch" not in sys.modules
 """
 
 
 def test_help_says_what_every_key_means_without_torch():
-    said = run([sys.executable, "-c", HELP], cwd=ROOT, more={"PYTHONPATH": str(ROOT)})
+    line, more = [sys.executable, "-c", HELP], {"PYTHONPATH": str(ROOT)}
+    said, *_ = (run([*line, name], cwd=ROOT, more=more) for name in ("train.py", "eval.py"))
     schemas = (TrainConfig, ModelConfig, LossConfig, SyntheticConfig, loader_schema("bload"))
     names = [f"{schema.prefix}{key.name}" for schema in schemas for key in fields(schema)]
     assert len(names) > 60
