@@ -12,6 +12,7 @@ from bload.batch.batch import BlockSample, TargetsPer
 from bload.batch.step import Step, StepList, require_step
 from bload.batch.trees import (
     as_column,
+    check_sendable,
     copy_alike,
     copy_as_tensor,
     describe,
@@ -106,6 +107,7 @@ class BlockDataset(Dataset[BlockSample]):
             raise
         except Exception as error:
             error.add_note(f"in {self._call(sequence, first, length)}")
+            check_sendable(error)
             raise
         is_pair = isinstance(result, tuple) and len(result) == 2
         frames, targets = result if is_pair else (result, None)

@@ -12,7 +12,7 @@ from torch.utils import _pytree as pytree
 from torch.utils.data import IterableDataset, get_worker_info
 
 from bload.batch.batch import Batch, BlockSample, TargetsPer, collate_blocks, copy_pad
-from bload.batch.trees import empty_like
+from bload.batch.trees import check_sendable, empty_like
 from bload.errors import InputError, check_choice, check_whole
 from bload.loading.dataset import take_values
 from bload.loading.window import Waiting, Window
@@ -113,6 +113,9 @@ class StreamBlocks(IterableDataset[Any]):
             yield None, shard.position(), None, ""
         except InputError as error:  # raised in a worker, it would contain the traceback
             yield None, shard.position(), None, str(error)
+        except Exception as error:
+            check_sendable(error)
+            raise
 
     def fillers(self, like: tuple[Any, Any], blocks: int = 0) -> list[BlockSample]:
         """Return the empty blocks of a batch that has some, for values of the kinds of `like`."""
