@@ -70,14 +70,18 @@ class StreamBlocks(IterableDataset[Any]):
                 f"sequences is a {type(sequences).__name__}, which can be read only once; give an "
                 "iterable that begins anew, or a function of (shard, shards) that returns one"
             )
-        check_whole("t_max", t_max, 1)
-        check_whole("window", window, 1)
+        self.t_max, self.window = check_whole("t_max", t_max, 1), check_whole("window", window, 1)
         check_choice("targets_per", targets_per, ("frame", "sequence"))
         check_choice("sharded", sharded, (True, False, None))
+        if not callable(decode or len):
+            raise InputError(f"decode is {decode!r}; give a function of an item")
+        kinds = skip if isinstance(skip, tuple) else (skip,)
+        if not all(isinstance(kind, type) for kind in kinds):
+            raise InputError(f"skip is {skip!r}; give an exception such as OSError, or a tuple")
         self.sequences, self.decode = sequences, decode
         self.skip, self.sharded = skip, sharded
-        self.t_max, self.window = t_max, window
-        self.blocks_per_batch = max(1, check_whole("batch_slots", batch_slots or 0, 0) // t_max)
+        slots = check_whole("batch_slots", batch_slots or 0, 0)
+        self.blocks_per_batch = max(1, slots // self.t_max)
         """Blocks in a batch; the last is filled up to `window` of them at most."""
         self.targets_per: TargetsPer = targets_per
         self.pad = copy_pad(pad)
