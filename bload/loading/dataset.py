@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from inspect import signature
+from math import inf
+from threading import get_ident
 from typing import Any, Protocol
 
 import numpy as np
@@ -9,7 +11,7 @@ from torch import Tensor
 from torch.utils.data import Dataset, get_worker_info
 
 from bload.batch.batch import BlockSample, TargetsPer
-from bload.batch.step import Step, StepList, require_step
+from bload.batch.step import SHARDED, Step, StepList, require_step
 from bload.batch.trees import (
     as_column,
     check_sendable,
@@ -66,7 +68,7 @@ class BlockDataset(Dataset[BlockSample]):
         self._like: tuple[Any, Any] = (None, None)
         """Frames and targets of sequence 0 without frames, from the first read on."""
         self._turn = StepList.turn
-        """That of the last batch."""
+        """That of the first batch of a pass; from the second on, its number is infinite."""
 
     def __len__(self) -> int:
         raise TypeError("the sampler shares blocks among ranks; set use_distributed_sampler=False")
@@ -78,13 +80,9 @@ class BlockDataset(Dataset[BlockSample]):
     def __getitems__(self, blocks: list[Block]) -> list[BlockSample]:
         """Return the samples of a batch of blocks, with its step if `blocks` is a `StepList`."""
         step: Step | None = getattr(blocks, "step", None)
-        before, self._turn = self._turn, getattr(blocks, "turn", StepList.turn)
-        workers = getattr(get_worker_info(), "num_workers", 1)
-        if before[0] == self._turn[0] and self._turn[1] - before[1] > workers:
-            raise InputError(
-                f"batch {self._turn[1]} of this rank follows batch {before[1]}: a trainer shards "
-                "its batches again; do not let it prepare the DataLoader (docs/trainers.md)"
-            )
+        if isinstance(blocks, StepList):
+            blocks.reader = get_ident()  # which the sampler sees, without workers
+            self._check_turn(blocks.turn)
         options = {"epoch": require_step(step).epoch} if self._takes_epoch else {}
         if self._like[0] is None:  # fillers need shapes and dtypes too
             frames, targets = self._read(0, 0, 1, options)
@@ -96,6 +94,21 @@ class BlockDataset(Dataset[BlockSample]):
             inputs, targets = ([pair[i] for pair in pairs] for i in (0, 1))
             samples.append(BlockSample(block, inputs, targets, self._like, self.targets_per))
         return samples if step is None else StepList(samples, step)
+
+    def _check_turn(self, turn: tuple[int, float]) -> None:
+        """Raise InputError if a worker's second batch of a pass does not follow its first.
+
+        Later ones may go to other workers, by ``in_order=False``. The first one need not be the
+        first of the pass: a trainer may leave out what it has trained.
+        """
+        before, self._turn = self._turn, turn
+        info = get_worker_info()
+        if info is not None and before[0] == turn[0]:
+            self._turn = turn[0], inf
+            if turn[1] - before[1] > info.num_workers:
+                raise InputError(
+                    f"batch {turn[1]} of this rank follows batch {before[1]}: {SHARDED}"
+                )
 
     def _read(
         self, sequence: int, first: int, length: int, options: dict[str, int]

@@ -1,12 +1,14 @@
 """The sampler alone: sizes, positions and refusals."""
 
 import json
+import time
 from itertools import islice
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, get_worker_info
 
 from bload import BlockDataset, BlockSampler, InputError, collate_blocks, from_dataset
 
@@ -106,10 +108,10 @@ def test_a_loaded_position_is_never_lost_in_silence():
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_batches_that_are_sharded_again_are_refused(workers):
-    def sequences(shard, shards):
-        sampler = BlockSampler(LENGTHS, rank=0, world_size=2)
+    def sequences(shard, shards, lengths=LENGTHS):
+        sampler = BlockSampler(lengths, rank=0, world_size=2)
         batches = islice(sampler, shard, None, shards)  # as Accelerate's `BatchSamplerShard`
-        dataset = BlockDataset(from_dataset([torch.zeros(n) for n in LENGTHS], LENGTHS))
+        dataset = BlockDataset(from_dataset([torch.zeros(n) for n in lengths], lengths))
         options = {"batch_sampler": batches, "collate_fn": collate_blocks, "num_workers": workers}
         return [s for b in DataLoader(dataset, **options) for s in b.segments.sequence_S.tolist()]
 
@@ -117,12 +119,25 @@ def test_batches_that_are_sharded_again_are_refused(workers):
     for shard in (0, 1):
         with pytest.raises(InputError, match="a trainer shards its batches again"):
             sequences(shard, 2)
+    if not workers:  # one alone sees too little of a short pass
+        with pytest.raises(InputError, match="batch 1 of this rank is not read: a trainer shards"):
+            sequences(0, 2, [12] * 4)
     dataset, first, second = BlockDataset(from_dataset([torch.zeros(9)] * 9, [9] * 9)), [], []
     for batches in (first, second):
         batches += BlockSampler([9] * 9)
     for batch in (*first[:3], second[0], first[3]):
         dataset.__getitems__(batch)  # another sampler's in between is no second sharding
-    with pytest.raises(InputError, match="do not let a trainer prepare its DataLoader"):
+    with pytest.raises(InputError, match="do not let it prepare the DataLoader"):
         getattr(BlockSampler([3]), "drop_last", False)  # as Accelerate asks
     with pytest.raises(TypeError, match="set use_distributed_sampler=False"):
         len(BlockDataset(from_dataset([torch.zeros(3)], [3])))  # as Lightning's sampler asks
+
+
+def test_a_slow_worker_may_read_fewer_batches():
+    def read(sequence, first, length):
+        time.sleep(0.01 if get_worker_info().id else 0.1)
+        return torch.zeros(length)
+
+    dataset = BlockDataset(SimpleNamespace(lengths=[9] * 40, read=read))
+    options = {"batch_sampler": BlockSampler([9] * 40), "collate_fn": collate_blocks}
+    assert len([*DataLoader(dataset, num_workers=2, in_order=False, **options)]) == 40
