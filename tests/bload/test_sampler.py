@@ -79,6 +79,7 @@ def test_wrong_settings_are_refused_at_once():
         ({"last": "drop", "batch_slots": 1200}, "takes 100; lower batch_slots"),
         ({"t_max": 10**5}, "t_max is 100000; give a whole number from 1 to 16384"),
         ({"lengths": [12, 0, 4], "names": names}, "sequence b has length 0"),
+        ({"lengths": np.ma.array([12, 5], mask=[0, 1])}, "sequence 1 has length 0"),
         ({"lengths": [[1, 2], [3]]}, "give a list of whole numbers"),
         ({"cost": [1, 0.1]}, "give a bload.Cost"),
         ({"names": names[1:]}, "2 names for 3 lengths"),
