@@ -168,9 +168,6 @@ class Boundaries:
 
         Use it with `torch.nn.functional.scaled_dot_product_attention` on any device. It holds
         B x T x T values; `block_mask` does not. Padding sees padding, so no row is empty or NaN.
-
-        Args:
-            causal: hide later slots.
         """
         check_choice("causal", causal, (True, False))
         sees_BTT = self.segment_BT[:, :, None] == self.segment_BT[:, None]

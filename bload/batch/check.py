@@ -56,9 +56,6 @@ def check_boundaries(
 
     Returns:
         the largest change, about 1e-7 for most models.
-
-    Raises:
-        InputError: a change is above its tolerance; the message names it.
     """
     module = run if isinstance(run, nn.Module) else nn.Module()
     if any(hasattr(parameter, "full_tensor") for parameter in module.parameters()):

@@ -1,7 +1,6 @@
 """Mean loss over all frames of a step on all ranks, whatever the number of frames per rank."""
 
 from collections.abc import Sequence
-from math import inf
 from typing import Any
 
 import torch
@@ -57,7 +56,7 @@ def mean_loss(
         if isinstance(value, Tensor) and value.dim() > 0:
             raise InputError(f"{name} has the shape {tuple(value.shape)}; give its sum")
     seen: Any = count if getattr(count, "is_cpu", count is not None) else 0  # a GPU would wait
-    if not (hasattr(seen, "__float__") and 0 <= seen < inf):
+    if not (hasattr(seen, "__float__") and 0 <= seen < float("inf")):
         raise InputError(f"count is {count!r}; give the number of terms, from 0 on")
     if count is None and batches[0].targets_S is not None:
         raise InputError(

@@ -78,10 +78,6 @@ def spread_rows(rows: int, process_group: dist.ProcessGroup | None = None) -> Sp
 
     All ranks must call it, and `Spread.away` and `Spread.home` equally often, also those without
     rows; gradients go back the same ways.
-
-    Args:
-        rows: number of this rank's rows.
-        process_group: group of the ranks; None takes the default group.
     """
     all_R: list[Any] = [None] * dist.get_world_size(process_group)
     dist.all_gather_object(all_R, rows, process_group)

@@ -10,8 +10,7 @@ import torch.distributed as dist
 
 from bload.errors import InputError
 
-SHARDED = "a trainer shards its batches again; do not let it prepare the DataLoader"
-SHARDED += " (docs/trainers.md)"
+SHARDED = ": a trainer shards them again; do not let it prepare the DataLoader (docs/trainers.md)"
 
 
 class Step(NamedTuple):

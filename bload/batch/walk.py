@@ -37,8 +37,7 @@ def reset_state(state: State, initial: State, start_B: Tensor) -> State:
     from one segment to the next.
 
     Args:
-        state: a nest of tensors ``(B, ...)``: a tensor, or a tuple, list or dict of tensors.
-        initial: state before a segment's first frame, with the same structure.
+        initial: state before a segment's first frame, with the structure of `state`.
         start_B: one slot of ``start_BT``.
     """
 
@@ -60,7 +59,6 @@ def walk(
     """Run `part` through the slots of each block, with a clear state at every start.
 
     Args:
-        part: the recurrent module.
         inputs_BT: inputs ``(B, T, ...)``.
         start_BT: bool ``(B, T)``, True on the first frame of each segment.
         state: state from an earlier call, to continue inside a segment; None starts anew.

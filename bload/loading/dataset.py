@@ -68,7 +68,7 @@ class BlockDataset(Dataset[BlockSample]):
         self._like: tuple[Any, Any] = (None, None)
         """Frames and targets of sequence 0 without frames, from the first read on."""
         self._turn = StepList.turn
-        """That of the first batch of a pass; from the second on, its number is infinite."""
+        """That of the first batch of a pass, whose number is infinite from the second on."""
 
     def __len__(self) -> int:
         raise TypeError("the sampler shares blocks among ranks; set use_distributed_sampler=False")
@@ -82,7 +82,12 @@ class BlockDataset(Dataset[BlockSample]):
         step: Step | None = getattr(blocks, "step", None)
         if isinstance(blocks, StepList):
             blocks.reader = get_ident()  # which the sampler sees, without workers
-            self._check_turn(blocks.turn)
+        turn, info = getattr(blocks, "turn", StepList.turn), get_worker_info()
+        before, self._turn = self._turn, turn
+        if info is not None and before[0] == turn[0]:
+            self._turn = turn[0], inf  # in_order=False may give later ones to other workers
+            if turn[1] - before[1] > info.num_workers:
+                raise InputError(f"batch {turn[1]} of this rank follows batch {before[1]}{SHARDED}")
         options = {"epoch": require_step(step).epoch} if self._takes_epoch else {}
         if self._like[0] is None:  # fillers need shapes and dtypes too
             frames, targets = self._read(0, 0, 1, options)
@@ -94,21 +99,6 @@ class BlockDataset(Dataset[BlockSample]):
             inputs, targets = ([pair[i] for pair in pairs] for i in (0, 1))
             samples.append(BlockSample(block, inputs, targets, self._like, self.targets_per))
         return samples if step is None else StepList(samples, step)
-
-    def _check_turn(self, turn: tuple[int, float]) -> None:
-        """Raise InputError if a worker's second batch of a pass does not follow its first.
-
-        Later ones may go to other workers, by ``in_order=False``. The first one need not be the
-        first of the pass: a trainer may leave out what it has trained.
-        """
-        before, self._turn = self._turn, turn
-        info = get_worker_info()
-        if info is not None and before[0] == turn[0]:
-            self._turn = turn[0], inf
-            if turn[1] - before[1] > info.num_workers:
-                raise InputError(
-                    f"batch {turn[1]} of this rank follows batch {before[1]}: {SHARDED}"
-                )
 
     def _read(
         self, sequence: int, first: int, length: int, options: dict[str, int]

@@ -167,7 +167,7 @@ class SendableDataLoader(DataLoader[Any]):
     generator of its own.
 
     Raises:
-        InputError: an option of data workers without any, or a number of them that is none.
+        InputError: an option of data workers that is wrong, or there are none.
     """
 
     def __init__(self, dataset: Any, **options: Any) -> None:

@@ -104,7 +104,7 @@ class BlockSampler(Sampler[list[Block]]):
     @property
     def drop_last(self) -> NoReturn:
         """What Accelerate reads of a batch sampler whose batches it shares out among ranks."""
-        raise InputError(f"a BlockSampler yields the batches of one rank: {SHARDED}")
+        raise InputError(f"a BlockSampler yields the batches of one rank{SHARDED}")
 
     @property
     def epoch(self) -> int:
@@ -204,8 +204,8 @@ class BlockSampler(Sampler[list[Block]]):
         """Yield the blocks of each batch of the pass under way.
 
         Raises:
-            InputError: in place of the next batch, if the sampler has been moved meanwhile, or if
-                the thread that reads the batches has left out the last.
+            InputError: in place of the next batch, if the sampler has been moved meanwhile, or the
+                thread that reads the batches has left out the last.
         """
         generation, turn, reader = self._generation, next(PASSES), 0
         for number, blocks in enumerate(self.epochs.batches(self.position, self.rank)):
@@ -213,7 +213,7 @@ class BlockSampler(Sampler[list[Block]]):
             blocks.turn = turn, number
             yield blocks
             if reader == get_ident() and not blocks.reader:
-                raise InputError(f"batch {number} of this rank is not read: {SHARDED}")
+                raise InputError(f"batch {number} of this rank is not read{SHARDED}")
             reader = blocks.reader
 
     def check_pass(self, generation: int) -> None:

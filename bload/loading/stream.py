@@ -75,11 +75,10 @@ class StreamBlocks(IterableDataset[Any]):
         check_choice("sharded", sharded, (True, False, None))
         if not callable(decode or len):
             raise InputError(f"decode is {decode!r}; give a function of an item")
-        kinds = skip if isinstance(skip, tuple) else (skip,)
-        if not all(isinstance(kind, type) for kind in kinds):
+        self.skip = skip if isinstance(skip, tuple) else (skip,)
+        if not all(isinstance(kind, type) for kind in self.skip):
             raise InputError(f"skip is {skip!r}; give an exception such as OSError, or a tuple")
-        self.sequences, self.decode = sequences, decode
-        self.skip, self.sharded = skip, sharded
+        self.sequences, self.decode, self.sharded = sequences, decode, sharded
         slots = check_whole("batch_slots", batch_slots or 0, 0)
         self.blocks_per_batch = max(1, slots // self.t_max)
         """Blocks in a batch; the last is filled up to `window` of them at most."""

@@ -37,7 +37,6 @@ class StreamLoader:
     rank 0 prints their number at the end of the stream.
 
     Args:
-        stream: the blocks of this rank.
         process_group: group of the ranks that share the data; None takes the default group. Without
             a group, each rank ends with its own part.
         dataloader: `num_workers` and the others that `BlockLoader` passes to

@@ -25,9 +25,6 @@ way is less random: it only shuffles sequences of equal length.
 Not proved: if the bound is missed, the optimum may be a few blocks below. Action Genome split at 32
 takes 5,234 blocks, where the bound is 5,217 and 5,231 are possible; split at 47, 3,557, where the
 bound of 3,549 is possible.
-
-Cost: milliseconds for Action Genome; a third of a second for a million lengths, half of it for the
-plan's own check, and a tenth more where the bound is missed (docs/performance.md).
 """
 
 import numpy as np

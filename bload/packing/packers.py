@@ -98,7 +98,6 @@ def natural_t_max(lengths: ArrayLike, packer: str, multiple_of: int = 1) -> int:
 
     Args:
         lengths: frames of every sequence, ``(sequences,)``.
-        packer: a key of `PACKERS`.
         multiple_of: the size is rounded up to a multiple of this.
     """
     lengths = np.asarray(lengths)
@@ -128,8 +127,6 @@ def make_plan(
         epoch: number of the epoch, from 0.
         block_sizes: block sizes, `t_max` the largest; empty for `t_max` alone.
         multiple_of: slots of every segment and block are a multiple of this, see `Epochs`.
-        rng: the only source of randomness.
-        options: options of the packer.
 
     Raises:
         InputError: unknown packer or option, a number out of range, a length that does not fit.

@@ -34,8 +34,6 @@ class Schedule:
     """Blocks in every micro-batch, by step and rank.
 
     Args:
-        plan: plan whose blocks are scheduled.
-        ranks: number of ranks.
         block: block numbers, micro-batch after micro-batch, ``(entries,)``; -1 is a filler.
         slots: slots of the blocks of each micro-batch, ``(micro-batches,)``.
         offsets: ``(micro-batches + 1,)``; micro-batch m holds ``block[offsets[m]:offsets[m + 1]]``.

@@ -118,10 +118,10 @@ def test_batches_that_are_sharded_again_are_refused(workers):
 
     assert 10 < len(sequences(0, 1)) == len({*sequences(3, 1)} | {*sequences(0, 1)}) < 30
     for shard in (0, 1):
-        with pytest.raises(InputError, match="a trainer shards its batches again"):
+        with pytest.raises(InputError, match="a trainer shards them again"):
             sequences(shard, 2)
     if not workers:  # one alone sees too little of a short pass
-        with pytest.raises(InputError, match="batch 1 of this rank is not read: a trainer shards"):
+        with pytest.raises(InputError, match="batch 1 of this rank is not read: a trainer"):
             sequences(0, 2, [12] * 4)
     dataset, first, second = BlockDataset(from_dataset([torch.zeros(9)] * 9, [9] * 9)), [], []
     for batches in (first, second):
