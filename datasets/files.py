@@ -14,10 +14,7 @@ from bload import InputError
 
 
 class QuietStream:
-    """A text stream that falls silent when it cannot be written any more.
-
-    So a terminal that is gone, or a closed pipe, ends no run.
-    """
+    """A text stream that falls silent when its terminal or pipe is gone; this ends no run."""
 
     def __init__(self, stream: TextIO | None) -> None:
         self.stream = stream or open(os.devnull, "w")  # noqa: SIM115

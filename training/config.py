@@ -222,13 +222,11 @@ class TrainJob:
     model: ModelConfig  # the network
     loss: LossConfig  # the losses
     train: TrainConfig  # length, rates, ranks, devices, checkpoints
-    # folder and name of the run
     run: RunConfig = field(default_factory=RunConfig, metadata={"defining": False})
     # a set of runs in configs/experiment; size=quick takes its short form, NAME_quick
     experiment: ExperimentConfig = field(
         default_factory=ExperimentConfig, metadata={"defining": False}
     )
-    # copy of the figures in wandb, see docs/tracking.md
     wandb: WandbConfig = field(default_factory=WandbConfig, metadata={"defining": False})
 
     def __post_init__(self) -> None:
