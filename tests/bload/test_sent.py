@@ -37,21 +37,6 @@ def test_targets_that_cannot_be_sent_are_refused_and_need_no_sending_without_wor
     assert len(next(iter(BlockLoader(source, t_max=7))).targets) == 7
 
 
-@pytest.mark.parametrize("is_stream", [False, True])
-def test_an_error_of_a_class_that_cannot_be_sent_ends_the_loader(is_stream):
-    def read(sequence, first=0, length=4):
-        if sequence == 3:
-            raise type("Local", (Exception,), {})("no item 3")
-        return torch.zeros(length)
-
-    source = SimpleNamespace(lengths=[4] * 9, read=read)
-    loader = BlockLoader(source, num_workers=1, timeout=9)
-    if is_stream:
-        loader = StreamLoader(StreamBlocks(range(9), 4, decode=read, window=1), num_workers=1)
-    with pytest.raises(RuntimeError, match="Local: no item 3"):
-        list(loader)
-
-
 @pytest.mark.slow
 def test_a_loader_can_be_given_to_spawned_ranks_also_after_a_pass():
     source = from_dataset([torch.zeros(3, 1), torch.zeros(4, 1)], length=len)
