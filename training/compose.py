@@ -123,9 +123,8 @@ def compose_job(name: str, overrides: Sequence[str]) -> Any:
         with initialize_config_dir(str(CONFIGS), version_base="1.3"):
             return to_job(compose(name, list(overrides)))
     except CompactHydraException as error:
-        raise InputError(
-            "\n".join(filter(None, map(str, (error, error.__cause__ or ""))))
-        ) from error
+        words = map(str, (error, error.__cause__ or ""))
+        raise InputError("\n".join(filter(None, words))) from error
 
 
 def sweep_lines(params: Mapping[str, Any], overrides: Sequence[str]) -> list[list[str]]:
