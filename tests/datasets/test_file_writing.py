@@ -54,8 +54,7 @@ def test_a_lock_where_no_file_can_be_made_or_locked_is_refused_at_once(tmp_path,
     refused = pytest.raises(InputError, match="/proc/nowhere cannot be written")
     with refused, lock_folder(Path("/proc/nowhere")):
         pass
-    missing = OSError(errno.ENOSYS, "no flock")
-    monkeypatch.setattr(fcntl, "flock", Mock(side_effect=missing))
+    monkeypatch.setattr(fcntl, "flock", Mock(side_effect=OSError(errno.ENOSYS, "no flock")))
     with pytest.raises(InputError, match="no flock"), lock_folder(tmp_path, seconds=1):
         pass
 
