@@ -20,7 +20,7 @@ CHECKED_AT_A_TIME = 2**20
 def check_lengths(lengths: ArrayLike, names: Sequence[str] | None = None) -> np.ndarray:
     """Return the lengths as int64 ``(sequences,)``; raise InputError for the first invalid one."""
     try:
-        array = np.asarray(getattr(lengths, "detach", lambda: lengths)())
+        array = np.asarray(np.ma.filled(getattr(lengths, "detach", lambda: lengths)(), 0))
     except ValueError:  # nested lists, such as the sequences themselves
         array = np.asarray(None)
     if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iuf":

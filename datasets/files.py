@@ -1,5 +1,6 @@
 """Files written whole, folders with one writer, commands: for all packages above `bload`."""
 
+import fcntl
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -13,10 +14,7 @@ from bload import InputError
 
 
 class QuietStream:
-    """A text stream that falls silent when it cannot be written any more.
-
-    So a terminal that is gone, or a closed pipe, ends no run.
-    """
+    """A text stream that falls silent when its terminal or pipe is gone; this ends no run."""
 
     def __init__(self, stream: TextIO | None) -> None:
         self.stream = stream or open(os.devnull, "w")  # noqa: SIM115
@@ -135,7 +133,8 @@ def lock_folder(
     lock = lock or folder.parent / f".{folder.name}.lock"
     try:
         lock.parent.mkdir(parents=True, exist_ok=True)
-        lock.touch()  # filelock would try for ever where no file can be made, as in /proc
+        with lock.open("a+b") as file:  # filelock would wait for ever without a file, or flock
+            fcntl.flock(file, fcntl.LOCK_UN)
         lock_handle = FileLock(lock, timeout=seconds).acquire()
     except Timeout:
         raise InputError(

@@ -4,8 +4,7 @@ Configs are dataclasses that check their values; `training.compose` makes them f
 Files in `configs/` set keys without a default, and others where a value differs from it.
 A key with the metadata ``"defining": False`` does not change what is trained: it is not part of a
 run's name, and may differ when the run resumes. A new key at its default leaves names as they are.
-The keys of the groups `dataset`, `model` and `loss` are in datasets/config.py and
-models/config.py.
+Keys of the groups `dataset`, `model` and `loss` are in datasets/config.py and models/config.py.
 """
 
 import os
@@ -91,12 +90,8 @@ def loader_schema(packer: str) -> type[LoaderConfig]:
 class ProcessConfig(Checked):
     """Precision, device and workers of a rank."""
 
-    amp: str = choice(
-        ("auto", "bf16", "off"), "precision; auto takes bf16 if the GPU supports it", "auto"
-    )
-    device: str = choice(
-        ("auto", "cpu", "cuda"), "auto takes a GPU if there is one", "auto", defining=False
-    )
+    amp: str = choice(("auto", "bf16", "off"), "precision; auto: bf16 if the GPU has it", "auto")
+    device: str = choice(("auto", "cpu", "cuda"), "auto: a GPU if any", "auto", defining=False)
     timeout: float = number(
         1, 10**6, "seconds that a rank waits for others, or for data", 600.0, defining=False
     )

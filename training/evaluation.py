@@ -3,10 +3,9 @@
 B blocks, T slots.
 """
 
-import os
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,9 +32,17 @@ if TYPE_CHECKING:
 
 def check_outputs(cfg: EvalJob, checkpoints: int) -> None:
     """Raise `InputError`, before hours of work, if an output file cannot be written."""
-    for path in [Path(name) for name in (cfg.out, cfg.relations, cfg.predictions) if name]:
-        is_not_file = path.exists() and not path.is_file()
-        if is_not_file or not os.access(f"{path.absolute().parent}/", os.W_OK):
+    paths = [Path(name) for name in (cfg.out, cfg.relations, cfg.predictions) if name]
+    if len({path.absolute() for path in paths}) < len(paths):
+        raise InputError("out, relations and predictions name one file; give each its own")
+    for path in paths:
+        is_file = False
+        with suppress(OSError, ValueError):
+            part = path.with_name(f"{path.name}.rank0.part")  # as they are written beside it
+            part.touch()
+            part.unlink(missing_ok=True)
+            is_file = path.is_file() or not path.exists()
+        if not is_file:
             raise InputError(f"{path} cannot be written; name a file in a folder that can be")
     if cfg.predictions and checkpoints > 1:
         raise InputError(
@@ -113,7 +120,6 @@ def evaluate(
     That of the videos' yardsticks stands beside it. All is equal on every rank.
 
     Args:
-        convention: of boxes, as for `RecallMeter`.
         sinks: called with this rank's targets and predictions, batch by batch.
     """
     started_at = time.perf_counter()

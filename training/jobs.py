@@ -46,7 +46,8 @@ def one_job(task: Callable[[Any], dict[str, Any] | None]) -> Callable[[DictConfi
     @functools.wraps(task)
     def job(config: DictConfig) -> float | None:
         hydra, rank = HydraConfig.get(), os.environ.get("RANK", "0")
-        overrides, is_sweep = " ".join(hydra.overrides.task), hydra.mode == RunMode.MULTIRUN
+        given: Any = OmegaConf.to_container(hydra.overrides.task)  # and not resolved
+        overrides, is_sweep = " ".join(given), hydra.mode == RunMode.MULTIRUN
         # A launcher plugin runs jobs elsewhere, so it has to see their errors itself.
         by_plugin = is_sweep and "basic" not in hydra.launcher._target_
         status, result = 0, {}

@@ -21,7 +21,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 from bload.batch.trees import exact_dtype
 from bload.batch.walk_order import side_by_side
-from bload.errors import InputError
+from bload.errors import InputError, check_choice
 
 TILE = 128
 """Side of the tiles of `flex_attention`, in slots; a row has K tiles."""
@@ -172,6 +172,7 @@ class Boundaries:
         Args:
             causal: hide later slots.
         """
+        check_choice("causal", causal, (True, False))
         sees_BTT = self.segment_BT[:, :, None] == self.segment_BT[:, None]
         return (sees_BTT.tril() if causal else sees_BTT)[:, None]
 
@@ -184,6 +185,7 @@ class Boundaries:
         """
         from torch.nn.attention.flex_attention import BlockMask
 
+        check_choice("causal", causal, (True, False))
         segment_BT = self.segment_BT
         t_max = segment_BT.shape[1]
 

@@ -74,6 +74,15 @@ def collect_objects(pieces: Sequence[Sequence[Any]], sequence_S: np.ndarray) -> 
     return objects
 
 
+def check_sendable(error: Exception) -> None:
+    """Raise a RuntimeError for an error in a worker whose class torch could not send, and lost."""
+    try:
+        if get_worker_info() is not None:
+            pickle.dumps(type(error))
+    except Exception:
+        raise RuntimeError(f"{type(error).__name__}: {error}") from error
+
+
 def check_dense(value: Tensor) -> Tensor:
     """Return a tensor; raise InputError unless it is a dense one on the CPU."""
     is_dense = value.layout == torch.strided and not (value.is_quantized or value.is_nested)

@@ -23,7 +23,6 @@ def side_by_side(slot_S: Tensor, length_S: Tensor, longest: int) -> tuple[Tensor
     Args:
         slot_S: int64, index ``b * T + t`` of the first slot of each segment.
         length_S: int64, its slots.
-        longest: largest of these.
 
     Returns:
         index of every slot; number of segments with a slot at each step, ``(longest,)``; the

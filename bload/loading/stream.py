@@ -12,7 +12,7 @@ from torch.utils import _pytree as pytree
 from torch.utils.data import IterableDataset, get_worker_info
 
 from bload.batch.batch import Batch, BlockSample, TargetsPer, collate_blocks, copy_pad
-from bload.batch.trees import empty_like
+from bload.batch.trees import check_sendable, empty_like
 from bload.errors import InputError, check_choice, check_whole
 from bload.loading.dataset import take_values
 from bload.loading.window import Waiting, Window
@@ -70,14 +70,17 @@ class StreamBlocks(IterableDataset[Any]):
                 f"sequences is a {type(sequences).__name__}, which can be read only once; give an "
                 "iterable that begins anew, or a function of (shard, shards) that returns one"
             )
-        check_whole("t_max", t_max, 1)
-        check_whole("window", window, 1)
+        self.t_max, self.window = check_whole("t_max", t_max, 1), check_whole("window", window, 1)
         check_choice("targets_per", targets_per, ("frame", "sequence"))
         check_choice("sharded", sharded, (True, False, None))
-        self.sequences, self.decode = sequences, decode
-        self.skip, self.sharded = skip, sharded
-        self.t_max, self.window = t_max, window
-        self.blocks_per_batch = max(1, check_whole("batch_slots", batch_slots or 0, 0) // t_max)
+        if not callable(decode or len):
+            raise InputError(f"decode is {decode!r}; give a function of an item")
+        self.skip = skip if isinstance(skip, tuple) else (skip,)
+        if not all(isinstance(kind, type) for kind in self.skip):
+            raise InputError(f"skip is {skip!r}; give an exception such as OSError, or a tuple")
+        self.sequences, self.decode, self.sharded = sequences, decode, sharded
+        slots = check_whole("batch_slots", batch_slots or 0, 0)
+        self.blocks_per_batch = max(1, slots // self.t_max)
         """Blocks in a batch; the last is filled up to `window` of them at most."""
         self.targets_per: TargetsPer = targets_per
         self.pad = copy_pad(pad)
@@ -113,6 +116,9 @@ class StreamBlocks(IterableDataset[Any]):
             yield None, shard.position(), None, ""
         except InputError as error:  # raised in a worker, it would contain the traceback
             yield None, shard.position(), None, str(error)
+        except Exception as error:
+            check_sendable(error)
+            raise
 
     def fillers(self, like: tuple[Any, Any], blocks: int = 0) -> list[BlockSample]:
         """Return the empty blocks of a batch that has some, for values of the kinds of `like`."""

@@ -25,7 +25,6 @@ class Window:
     """Window of waiting sequences.
 
     Args:
-        t_max: slots in a block.
         size: largest total of waiting frames, in blocks.
     """
 

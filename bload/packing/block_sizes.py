@@ -41,8 +41,6 @@ def choose_sizes(
         lengths: frames of every sequence, ``(sequences,)``; those longer than `t_max` count as
             `t_max`.
         batch_slots: slots in a batch, which holds ``batch_slots // size`` blocks.
-        cost: cost of slots, walked slots and batches.
-        one_each: the packer puts one sequence into a block.
     """
     if not one_each and cost.walk == cost.launch == 0:
         cost = Cost(walk=1)  # full blocks of any size have the same total of slots

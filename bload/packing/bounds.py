@@ -14,7 +14,6 @@ def lower_bound(lengths: np.ndarray, t_max: int) -> int:
 
     Args:
         lengths: segment lengths, ``(segments,)``, each 1 to `t_max`.
-        t_max: slots in a block.
 
     The bounds: all frames need ceil(sum / t_max) blocks; for every size t, a block holds at most
     floor(t_max / t) segments of t frames or more; and L2 of Martello and Toth (Discrete Applied

@@ -131,9 +131,7 @@ def squeeze_tail(
 
     Args:
         block_P: block of every piece, -1 if it is loose; changed in place.
-        blocks: number of blocks before.
         size_P: frames of every piece.
-        bound: number of blocks to stop at.
     """
     takes_part_B = np.append(_choose(block_P, blocks, size_P, t_max, rng), True)  # index -1: loose
     piece = np.flatnonzero(takes_part_B[block_P])

@@ -275,6 +275,9 @@ def test_values_of_another_shape_are_refused_by_both_shapes(batch):
     for form in (batch.to_packed, batch.jagged, batch.last, batch.mean, batch.next_tokens):
         with pytest.raises(InputError, match=r"\(10, 7, 8\), the batch begins with \(7, 10\)"):
             form(batch.inputs_BT.transpose(0, 1))
+    for mask in (batch.attention_mask, batch.block_mask):
+        with pytest.raises(InputError, match="causal is 'no'; choose True or False"):
+            mask("no")
     with pytest.raises(InputError, match="inputs_BT is float64"):
         batch.transformers()
     with pytest.raises(InputError, match="packed is a tuple; give an RNN's first output"):

@@ -177,7 +177,11 @@ def test_workers_persist_follow_the_epoch_and_do_not_move_the_position(workers, 
         assert fingerprints(one) == epochs[2][step:], step
 
 
-@pytest.mark.parametrize("kind", [FileNotFoundError, InputError])
+LOCAL = type("Local", (Exception,), {})
+"""An exception that cannot be sent from a worker."""
+
+
+@pytest.mark.parametrize("kind", [FileNotFoundError, InputError, LOCAL])
 def test_a_failed_read_is_not_swallowed(kind, small_lengths, numbered_source):
     class Broken(numbered_source):
         def read(self, sequence, first, length):
@@ -189,8 +193,9 @@ def test_a_failed_read_is_not_swallowed(kind, small_lengths, numbered_source):
         list(BlockLoader(Broken(small_lengths), batch_slots=26))
     notes = getattr(caught.value, "__notes__", [])
     assert notes == ([] if kind is InputError else ["in read(17, 0, 10)"])
-    with_worker = BlockLoader(Broken(small_lengths), batch_slots=26, num_workers=1)
-    with pytest.raises(kind, match="frame 3 of sequence 17 is gone") as failure:
+    with_worker = BlockLoader(Broken(small_lengths), batch_slots=26, num_workers=1, timeout=9)
+    sent = RuntimeError if kind is LOCAL else kind
+    with pytest.raises(sent, match="frame 3 of sequence 17 is gone") as failure:
         list(with_worker)
     # Input that the user can fix stays one sentence, without the worker's traceback.
     assert ("\n" in str(failure.value)) == (kind is not InputError)
@@ -211,6 +216,8 @@ def test_lengths_that_their_owner_changes_are_those_of_the_beginning(numbered_so
         ({"elastic": 2}, "elastic is 2; choose True or False"),
         ({"timeout": 30}, "timeout is for data workers; set num_workers"),
         ({"prefetch_factor": 4}, "prefetch_factor is for data workers"),
+        ({"prefetch_factor": 0, "num_workers": 1}, "prefetch_factor is 0; give a whole number"),
+        ({"timeout": -1, "num_workers": 1}, "timeout option should be non-negative"),
         ({"num_workers": "2"}, "num_workers is '2'; give a whole number from 0 on"),
         ({"seed": 1.5}, "seed is 1.5; give a whole number"),
     ],

@@ -189,6 +189,8 @@ def test_wrong_options_are_refused_at_once():
     for sequences, options, words in [
         (iter([1]), {}, "can be read only once"),
         ([1], {"window": 0}, "window is 0"),
+        ([1], {"decode": 3}, "decode is 3; give a function"),
+        ([1], {"skip": [OSError]}, "skip is .*; give an exception such as OSError, or a tuple"),
         ([1], {"rank": 2, "world_size": 2}, "rank 2 of 2 ranks"),
     ]:
         with pytest.raises(InputError, match=words):
@@ -202,7 +204,7 @@ def test_wrong_options_are_refused_at_once():
 def test_dicts_arrays_and_targets_per_sequence():
     items = [({"a": np.full((n, 3), n), "b": torch.ones(n)}, n % 2) for n in (3, 8, 5)]
     options = {"targets_per": "sequence", "batch_slots": 24, "pad": {"a": -7}}
-    loader = loader_of(items, decode=None, **options)
+    loader = loader_of(items, decode=None, t_max=np.int64(12), window=1, **options)
     (batch,) = loader
     assert batch.inputs_BT["a"][~batch.valid_BT].unique().tolist() == [-7]
     sequences = batch.sequence_BT[batch.start_BT].tolist()
@@ -338,14 +340,14 @@ def test_a_stream_that_may_shard_itself_has_to_say_so_and_is_read_once(stream, s
 class Unreadable(Numbers):
     def __call__(self, sequence):
         if sequence % 7 == 3:  # the last, among others
-            raise OSError(f"file {sequence} is broken")
+            raise type("Local", (OSError,), {})(f"file {sequence} is broken")  # cannot be sent
         return super().__call__(sequence)
 
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_unreadable_items_are_skipped_if_asked_and_counted_to_the_end(workers, capsys):
-    with pytest.raises(OSError, match="file 3 is broken"):
-        list(loader_of(decode=Unreadable()))
+    with pytest.raises(RuntimeError if workers else OSError, match="file 3 is broken"):
+        list(loader_of(decode=Unreadable(), workers=workers))
     options = {"decode": Unreadable(), "skip": OSError, "workers": workers}
     loader, resumed = (loader_of(range(39), **options) for _ in range(2))  # the last is broken
     begun = rows_of(islice(loader, 5))

@@ -1,6 +1,7 @@
 """A file is written whole or not at all, a folder by one process at a time."""
 
 import errno
+import fcntl
 import os
 import stat
 import subprocess
@@ -49,9 +50,12 @@ def test_a_file_system_that_cannot_sync_folders_will_do(tmp_path, monkeypatch):
     assert (tmp_path / "last.pt").read_text() == "text"
 
 
-def test_a_lock_where_no_file_can_be_made_is_refused_at_once():
+def test_a_lock_where_no_file_can_be_made_or_locked_is_refused_at_once(tmp_path, monkeypatch):
     refused = pytest.raises(InputError, match="/proc/nowhere cannot be written")
     with refused, lock_folder(Path("/proc/nowhere")):
+        pass
+    monkeypatch.setattr(fcntl, "flock", Mock(side_effect=OSError(errno.ENOSYS, "no flock")))
+    with pytest.raises(InputError, match="no flock"), lock_folder(tmp_path, seconds=1):
         pass
 
 

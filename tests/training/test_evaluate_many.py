@@ -119,6 +119,9 @@ def test_one_that_cannot_be_read_is_reported_and_the_others_go_on(type_eval, fin
 
 def test_a_file_that_cannot_be_written_is_reported_before_the_work(finished, tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    for key, path in (("out", "nowhere/file"), ("relations", "nowhere/file"), ("out", "pipe")):
-        with pytest.raises(InputError, match="cannot be written; name a file in a folder that"):
-            evaluate(f"checkpoint={finished}", f"{key}={tmp_path / path}")
+    for key in ("out", "relations", "predictions"):
+        for path in ("nowhere/file", "pipe", "/proc/file", "x" * 300):
+            with pytest.raises(InputError, match="cannot be written; name a file in a folder that"):
+                evaluate(f"checkpoint={finished}", f"{key}={tmp_path / path}")
+    with pytest.raises(InputError, match="name one file; give each its own"):
+        evaluate(f"checkpoint={finished}", *(f"{key}=same" for key in ("out", "predictions")))

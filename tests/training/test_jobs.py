@@ -41,6 +41,12 @@ def test_a_refused_job_is_a_sentence_and_a_row_and_finished_ones_are_skipped(
     assert len([path for path in (tmp_path / "runs").iterdir() if path.is_dir()]) == 2
 
 
+def test_a_reference_to_no_key_is_refused_in_a_sentence():
+    done = run("python", "train.lr=${nope}")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: Interpolation key 'nope' not found")
+
+
 FAULTY = """
 import os, train
 from bload import InputError
