@@ -41,7 +41,7 @@ class LoaderConfig(Checked):
 
     name: str = key("the packer")
     t_max: int | None = number(
-        1, 10**7, "slots per block; null: the longest video (clips: the mean length)", None
+        1, 2**16, "slots per block; null: the longest video (clips: the mean length)", None
     )
     last: str = choice(("fill", "drop"), "what is done with an incomplete last step", "fill")
     balance: str = choice(BALANCES, "how blocks are assigned to steps and ranks", "none")

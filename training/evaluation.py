@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -38,9 +39,7 @@ def check_outputs(cfg: EvalJob, checkpoints: int) -> None:
     for path in paths:
         is_file = False
         with suppress(OSError, ValueError):
-            part = path.with_name(f"{path.name}.rank0.part")  # as they are written beside it
-            part.touch()
-            part.unlink(missing_ok=True)
+            TemporaryFile(dir=path.absolute().parent).close()
             is_file = path.is_file() or not path.exists()
         if not is_file:
             raise InputError(f"{path} cannot be written; name a file in a folder that can be")

@@ -153,8 +153,9 @@ def autocast(amp: str, device: torch.device, cache_enabled: bool = True) -> torc
 def reset_peak_memory(device: torch.device) -> int:
     """Reset the peak, since a process may train several runs; return the bytes held now."""
     if device.type == "cuda":
+        torch.cuda.empty_cache()  # of the run before
         torch.cuda.reset_peak_memory_stats(device)
-        return torch.cuda.memory_allocated(device)
+        return torch.cuda.memory_reserved(device)
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)  # what the C library has freed
         Path("/proc/self/clear_refs").write_text("5")

@@ -1,7 +1,7 @@
 """Mean loss over all frames of a step on all ranks, whatever the number of frames per rank."""
 
 from collections.abc import Sequence
-from typing import Any
+from math import inf
 
 import torch
 import torch.distributed as dist
@@ -55,8 +55,9 @@ def mean_loss(
     for name, value in (("loss_sum", loss_sum), ("count", count)):
         if isinstance(value, Tensor) and value.dim() > 0:
             raise InputError(f"{name} has the shape {tuple(value.shape)}; give its sum")
-    seen: Any = count if getattr(count, "is_cpu", count is not None) else 0  # a GPU would wait
-    if not (hasattr(seen, "__float__") and 0 <= seen < float("inf")):
+    if not isinstance(count, Tensor | None) and not (  # a tensor's value would be waited for
+        hasattr(count, "__float__") and 0 <= count < inf
+    ):
         raise InputError(f"count is {count!r}; give the number of terms, from 0 on")
     if count is None and batches[0].targets_S is not None:
         raise InputError(

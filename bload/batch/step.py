@@ -10,8 +10,6 @@ import torch.distributed as dist
 
 from bload.errors import InputError
 
-SHARDED = ": a trainer shards them again; do not let it prepare the DataLoader (docs/trainers.md)"
-
 
 class Step(NamedTuple):
     """Optimiser step that a batch belongs to."""
@@ -37,10 +35,8 @@ class StepList(list[Any]):
     what that returns to the collate function; so the list may carry more than its entries.
     """
 
-    turn: tuple[int, float] = (0, 0)
+    turn = 0, 0
     """Pass of a sampler, numbered over all samplers, and number in the pass."""
-    reader = 0
-    """Thread in which a data set has read the blocks; 0 before, or if another process reads."""
 
     def __init__(self, entries: Iterable[Any], step: Step) -> None:
         super().__init__(entries)

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from inspect import signature
 from math import inf
-from threading import get_ident
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,7 +10,7 @@ from torch import Tensor
 from torch.utils.data import Dataset, get_worker_info
 
 from bload.batch.batch import BlockSample, TargetsPer
-from bload.batch.step import SHARDED, Step, StepList, require_step
+from bload.batch.step import Step, StepList, require_step
 from bload.batch.trees import (
     as_column,
     check_sendable,
@@ -67,8 +66,8 @@ class BlockDataset(Dataset[BlockSample]):
         self._takes_epoch = "epoch" in signature(source.read).parameters
         self._like: tuple[Any, Any] = (None, None)
         """Frames and targets of sequence 0 without frames, from the first read on."""
-        self._turn = StepList.turn
-        """That of the first batch of a pass, whose number is infinite from the second on."""
+        self._turn: tuple[int, float] = StepList.turn
+        """That of the last batch; in a worker, infinite from the second batch of a pass on."""
 
     def __len__(self) -> int:
         raise TypeError("the sampler shares blocks among ranks; set use_distributed_sampler=False")
@@ -80,14 +79,17 @@ class BlockDataset(Dataset[BlockSample]):
     def __getitems__(self, blocks: list[Block]) -> list[BlockSample]:
         """Return the samples of a batch of blocks, with its step if `blocks` is a `StepList`."""
         step: Step | None = getattr(blocks, "step", None)
-        if isinstance(blocks, StepList):
-            blocks.reader = get_ident()  # which the sampler sees, without workers
-        turn, info = getattr(blocks, "turn", StepList.turn), get_worker_info()
-        before, self._turn = self._turn, turn
-        if info is not None and before[0] == turn[0]:
-            self._turn = turn[0], inf  # in_order=False may give later ones to other workers
-            if turn[1] - before[1] > info.num_workers:
-                raise InputError(f"batch {turn[1]} of this rank follows batch {before[1]}{SHARDED}")
+        before, self._turn = self._turn, getattr(blocks, "turn", StepList.turn)
+        workers = getattr(get_worker_info(), "num_workers", 0)
+        if before[0] == self._turn[0]:
+            if self._turn[1] - before[1] > max(workers, 1):
+                raise InputError(
+                    f"batch {self._turn[1]} of this rank follows batch {before[1]}: a trainer "
+                    "shards its batches again; do not let it prepare the DataLoader "
+                    "(docs/trainers.md)"
+                )
+            if workers:  # with in_order=False, others may get its later ones
+                self._turn = before[0], inf
         options = {"epoch": require_step(step).epoch} if self._takes_epoch else {}
         if self._like[0] is None:  # fillers need shapes and dtypes too
             frames, targets = self._read(0, 0, 1, options)
@@ -106,10 +108,9 @@ class BlockDataset(Dataset[BlockSample]):
         """Return copies of the frames and targets of a segment."""
         try:
             result = self.source.read(sequence, first, length, **options)
-        except InputError:
-            raise
         except Exception as error:
-            error.add_note(f"in {self._call(sequence, first, length)}")
+            if not isinstance(error, InputError):
+                error.add_note(f"in {self._call(sequence, first, length)}")
             check_sendable(error)
             raise
         is_pair = isinstance(result, tuple) and len(result) == 2

@@ -93,7 +93,7 @@ class Epochs:
         self.world_size, self.even = world_size, balance != "counts"
         self.multiple_of = check_whole("multiple_of", multiple_of, 1)
         natural = natural_t_max(self.lengths, packer, self.multiple_of)
-        most = max(self.frames, 64 * int(self.lengths.max()), 2**14)  # more would be padding alone
+        most = max(natural, self.frames, 2**17)  # more would be padding alone
         self.t_max = check_whole("t_max", natural if t_max is None else t_max, 1, most)
         long = {**find_packer(packer).options, **options}.get("long")
         name = self.names.__getitem__ if self.names else str

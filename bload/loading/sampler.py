@@ -4,7 +4,6 @@ import warnings
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import count
-from threading import get_ident
 from typing import Any, NoReturn
 
 import numpy as np
@@ -12,7 +11,7 @@ import torch.distributed as dist
 from numpy.typing import ArrayLike
 from torch.utils.data import Sampler
 
-from bload.batch.step import SHARDED, StepList
+from bload.batch.step import StepList
 from bload.errors import InputError, check_choice, check_whole, differences, plural
 from bload.loading.chunks import Chunks
 from bload.loading.epochs import Epochs, Position, as_json_types, check_position, with_checksum
@@ -104,7 +103,10 @@ class BlockSampler(Sampler[list[Block]]):
     @property
     def drop_last(self) -> NoReturn:
         """What Accelerate reads of a batch sampler whose batches it shares out among ranks."""
-        raise InputError(f"a BlockSampler yields the batches of one rank{SHARDED}")
+        raise InputError(
+            "a BlockSampler yields the batches of one rank; do not let a trainer prepare its "
+            "DataLoader, which would shard them again (docs/trainers.md)"
+        )
 
     @property
     def epoch(self) -> int:
@@ -204,17 +206,13 @@ class BlockSampler(Sampler[list[Block]]):
         """Yield the blocks of each batch of the pass under way.
 
         Raises:
-            InputError: in place of the next batch, if the sampler has been moved meanwhile, or the
-                thread that reads the batches has left out the last.
+            InputError: in place of the next batch, if the sampler has been moved meanwhile.
         """
-        generation, turn, reader = self._generation, next(PASSES), 0
+        generation, turn = self._generation, next(PASSES)
         for number, blocks in enumerate(self.epochs.batches(self.position, self.rank)):
             self.check_pass(generation)
             blocks.turn = turn, number
             yield blocks
-            if reader == get_ident() and not blocks.reader:
-                raise InputError(f"batch {number} of this rank is not read{SHARDED}")
-            reader = blocks.reader
 
     def check_pass(self, generation: int) -> None:
         """Raise `InputError` if a generation is over: a pass, epoch or position followed."""

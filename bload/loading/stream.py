@@ -73,10 +73,12 @@ class StreamBlocks(IterableDataset[Any]):
         self.t_max, self.window = check_whole("t_max", t_max, 1), check_whole("window", window, 1)
         check_choice("targets_per", targets_per, ("frame", "sequence"))
         check_choice("sharded", sharded, (True, False, None))
-        if not callable(decode or len):
+        if not (decode is None or callable(decode)):
             raise InputError(f"decode is {decode!r}; give a function of an item")
         self.skip = skip if isinstance(skip, tuple) else (skip,)
-        if not all(isinstance(kind, type) for kind in self.skip):
+        if not all(
+            isinstance(kind, type) and issubclass(kind, BaseException) for kind in self.skip
+        ):
             raise InputError(f"skip is {skip!r}; give an exception such as OSError, or a tuple")
         self.sequences, self.decode, self.sharded = sequences, decode, sharded
         slots = check_whole("batch_slots", batch_slots or 0, 0)

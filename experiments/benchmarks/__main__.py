@@ -19,6 +19,7 @@ from pathlib import Path
 
 import torch
 
+from bload import InputError
 from datasets.files import exit_on_input_error
 from experiments.benchmarks import format_tables
 from experiments.study import RESULTS, make_parser, publish, read_rows, write_rows
@@ -41,10 +42,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in args.names or NAMES:
         module, path = import_module(f"experiments.benchmarks.{name}"), folder / f"{name}.csv"
         if not args.tables:
-            rows = []
+            rows, part = [], path.with_suffix(".part.csv")
             for row in module.measure(args.quick):
                 rows.append(row)
-                write_rows(path, rows)  # what ends early keeps them
+                write_rows(part, rows)  # what ends early leaves them
+            if not rows:
+                raise InputError(f"{name} has no row, see above")
+            part.replace(path)
         block = format_tables(read_rows(path), module.TABLES)
         publish(f"benchmarks.{name}", block, committed=not args.quick)
 

@@ -65,10 +65,9 @@ def measure(toy: bool) -> Iterator[Row]:
                     raise TimeoutError(f"the {seconds} seconds of this part are over")
                 yield {"table": name, **measure_row()}
             except Exception as error:  # the other rows count
-                print(f"{name}: no row for {words}: {type(error).__name__}: {error}")
+                first = str(error).partition("\n")[0]
+                print(f"{name}: no row for {words}: {type(error).__name__}: {first}")
             gc.collect()  # one network, and one graph, at a time
-            if torch.cuda.is_available():
-                torch.cuda.empty_cache()  # else a peak has what an earlier row left
 
 
 def contender(toy: bool, ranks: Ranks, *overrides: str) -> Contender:

@@ -94,7 +94,6 @@ def test_a_mean_takes_single_numbers():
     for loss_sum, count, words in (
         (torch.ones(3), 3, r"loss_sum has the shape \(3,\); give its sum"),
         (torch.ones(()), torch.ones(3, dtype=torch.bool), r"count has the shape \(3,\)"),
-        (torch.ones(()), torch.tensor(-3), r"count is tensor\(-3\); give the number of terms"),
         (torch.ones(()), float("inf"), "count is inf; give the number of terms"),
     ):
         with pytest.raises(InputError, match=words):

@@ -77,7 +77,7 @@ def test_wrong_settings_are_refused_at_once():
     for changes, words in [
         ({"batch_slots": 26.0}, "batch_slots is 26.0; give a whole number"),
         ({"last": "drop", "batch_slots": 1200}, "takes 100; lower batch_slots"),
-        ({"t_max": 10**5}, "t_max is 100000; give a whole number from 1 to 16384"),
+        ({"t_max": 10**7}, "t_max is 10000000; give a whole number from 1 to 131072"),
         ({"lengths": [12, 0, 4], "names": names}, "sequence b has length 0"),
         ({"lengths": np.ma.array([12, 5], mask=[0, 1])}, "sequence 1 has length 0"),
         ({"lengths": [[1, 2], [3]]}, "give a list of whole numbers"),
@@ -109,26 +109,23 @@ def test_a_loaded_position_is_never_lost_in_silence():
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_batches_that_are_sharded_again_are_refused(workers):
-    def sequences(shard, shards, lengths=LENGTHS):
-        sampler = BlockSampler(lengths, rank=0, world_size=2)
+    def sequences(shard, shards):
+        sampler = BlockSampler(LENGTHS, rank=0, world_size=2)
         batches = islice(sampler, shard, None, shards)  # as Accelerate's `BatchSamplerShard`
-        dataset = BlockDataset(from_dataset([torch.zeros(n) for n in lengths], lengths))
+        dataset = BlockDataset(from_dataset([torch.zeros(n) for n in LENGTHS], LENGTHS))
         options = {"batch_sampler": batches, "collate_fn": collate_blocks, "num_workers": workers}
         return [s for b in DataLoader(dataset, **options) for s in b.segments.sequence_S.tolist()]
 
     assert 10 < len(sequences(0, 1)) == len({*sequences(3, 1)} | {*sequences(0, 1)}) < 30
     for shard in (0, 1):
-        with pytest.raises(InputError, match="a trainer shards them again"):
+        with pytest.raises(InputError, match="a trainer shards its batches again"):
             sequences(shard, 2)
-    if not workers:  # one alone sees too little of a short pass
-        with pytest.raises(InputError, match="batch 1 of this rank is not read: a trainer"):
-            sequences(0, 2, [12] * 4)
     dataset, first, second = BlockDataset(from_dataset([torch.zeros(9)] * 9, [9] * 9)), [], []
     for batches in (first, second):
         batches += BlockSampler([9] * 9)
     for batch in (*first[:3], second[0], first[3]):
         dataset.__getitems__(batch)  # another sampler's in between is no second sharding
-    with pytest.raises(InputError, match="do not let it prepare the DataLoader"):
+    with pytest.raises(InputError, match="do not let a trainer prepare its DataLoader"):
         getattr(BlockSampler([3]), "drop_last", False)  # as Accelerate asks
     with pytest.raises(TypeError, match="set use_distributed_sampler=False"):
         len(BlockDataset(from_dataset([torch.zeros(3)], [3])))  # as Lightning's sampler asks

@@ -230,7 +230,7 @@ TABLE = [{"x": np.arange(n) + 0.5, "y": [n] * n, "n": n} for n in LENGTHS]
         ([one.to_sparse() for one in FRAMES], LENGTHS, {}, "give dense CPU tensors"),
         ([one.to("meta") for one in FRAMES], LENGTHS, {}, "give dense CPU tensors"),
         ([csr_array(one) for one in FRAMES], LENGTHS, {}, "type csr_array .* give inputs as a ten"),
-        (TABLE, LENGTHS, {"objects": 1}, "objects is 1; give True, or the keys of targets"),
+        (TABLE, LENGTHS, {"objects": 1}, "objects is 1; give True, False or the keys of targets"),
         (TABLE, LENGTHS, {"inputs": "z"}, "no 'z'; it has 'x', 'y', 'n'"),
         (TABLE, LENGTHS, {}, "item 0 is a dict of 'x', 'y', 'n'; name its keys: inputs="),
         (TABLE, LENGTHS, {"inputs": ["x", "n"]}, "n of item 0 is one value but its length is 3"),
