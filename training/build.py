@@ -145,6 +145,7 @@ def open_training(
         if recomputed is None:
             recomputed = choose_recomputed(cfg, ranks, sampler)
     torch.manual_seed(cfg.train.seed)
+    torch.cuda.empty_cache()  # of the run before, which its peak would have
     with ranks.agree_on_errors():
         model = build_model(cfg.model).to(ranks.device)
     model.backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]

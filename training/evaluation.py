@@ -119,6 +119,7 @@ def evaluate(
     That of the videos' yardsticks stands beside it. All is equal on every rank.
 
     Args:
+        convention: of boxes, as for `RecallMeter`.
         sinks: called with this rank's targets and predictions, batch by batch.
     """
     started_at = time.perf_counter()

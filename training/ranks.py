@@ -153,7 +153,6 @@ def autocast(amp: str, device: torch.device, cache_enabled: bool = True) -> torc
 def reset_peak_memory(device: torch.device) -> int:
     """Reset the peak, since a process may train several runs; return the bytes held now."""
     if device.type == "cuda":
-        torch.cuda.empty_cache()  # of the run before
         torch.cuda.reset_peak_memory_stats(device)
         return torch.cuda.memory_reserved(device)
     with suppress(OSError, AttributeError):

@@ -167,7 +167,7 @@ class SendableDataLoader(DataLoader[Any]):
     generator of its own.
 
     Raises:
-        InputError: an option of data workers that is wrong, or there are none.
+        InputError: an option of data workers without any, or a number of them that is none.
     """
 
     def __init__(self, dataset: Any, **options: Any) -> None:
@@ -175,12 +175,7 @@ class SendableDataLoader(DataLoader[Any]):
         for key in ("prefetch_factor", "timeout", "multiprocessing_context"):
             if options.get(key) and not workers:
                 raise InputError(f"{key} is for data workers; set num_workers, or leave it out")
-        if options.get("prefetch_factor") is not None:
-            check_whole("prefetch_factor", options["prefetch_factor"], 1)
-        try:
-            super().__init__(dataset, **options)
-        except ValueError as error:  # a negative timeout, or no context
-            raise InputError(str(error)) from error
+        super().__init__(dataset, **options)
 
     def __iter__(self) -> Any:
         self.generator = self.generator or torch.Generator().manual_seed(torch.initial_seed())

@@ -73,8 +73,6 @@ class StreamBlocks(IterableDataset[Any]):
         self.t_max, self.window = check_whole("t_max", t_max, 1), check_whole("window", window, 1)
         check_choice("targets_per", targets_per, ("frame", "sequence"))
         check_choice("sharded", sharded, (True, False, None))
-        if not (decode is None or callable(decode)):
-            raise InputError(f"decode is {decode!r}; give a function of an item")
         self.skip = skip if isinstance(skip, tuple) else (skip,)
         if not all(
             isinstance(kind, type) and issubclass(kind, BaseException) for kind in self.skip

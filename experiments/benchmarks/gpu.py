@@ -158,8 +158,7 @@ def loaders(toy: bool, ranks: Ranks) -> Rows:
 def larger_steps(toy: bool, ranks: Ranks) -> Rows:
     """Steps of more blocks."""
     for blocks in (2, 4):
-        measure_row = partial(loader_row, toy, ranks, 1, "bload_exact", "auto", blocks)
-        yield f"{blocks} blocks", measure_row
+        yield f"{blocks} blocks", partial(loader_row, toy, ranks, 1, "bload_exact", "auto", blocks)
 
 
 def own_run(toy: bool, ranks: Ranks) -> Rows:
@@ -222,7 +221,7 @@ def language_model(toy: bool, ranks: Ranks) -> Rows:
     """A Llama of 99 million weights under `Trainer`: its samplers, blocks, and some compiled."""
 
     def row(way: str) -> Row:
-        return trainer.run_here(words=[str(int(toy)), way])[0]
+        return trainer.run_as_program(words=[str(int(toy)), way])[0]
 
     for way in trainer.ON_A_CARD[-1:] if toy else trainer.ON_A_CARD:
         yield way, partial(row, way)

@@ -44,11 +44,11 @@ def measure(quick: bool) -> Iterator[Row]:
     """Yield rows of one rank, and of two."""
     for ranks in (1, 2):
         launcher = "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}"
-        yield from run_here(*launcher, words=[str(int(quick))])
+        yield from run_as_program(*launcher, words=[str(int(quick))])
 
 
-def run_here(*launcher: str, words: Sequence[str]) -> list[Row]:
-    """Run this file in the environment of transformers, and return its rows."""
+def run_as_program(*launcher: str, words: Sequence[str]) -> list[Row]:
+    """Run this file in the environment with transformers, and return its rows."""
     with tempfile.TemporaryDirectory() as folder:
         command = [os.environ.get("PACKERS", sys.executable), *launcher, __file__, "rows", *words]
         subprocess.run(command, check=True, cwd=folder)
