@@ -1,8 +1,6 @@
-"""Evaluation: the recall of a model on all frames of a split, equal on every rank.
+"""Evaluation: the recall of a model on all frames of a split, equal on every rank."""
 
-B blocks, T slots.
-"""
-
+import json
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -17,15 +15,20 @@ from bload import BlockLoader, InputError
 from bload.packing.packers import natural_t_max
 from datasets.action_genome import VideoSource
 from datasets.annotations.read import trained_pairs
+from datasets.files import write_whole
 from datasets.letterbox import Letterbox
+from datasets.scoring import tables
 from datasets.scoring.recall import RecallMeter
-from datasets.scoring.tables import relation_rows
 from models.predict import predict
 from training.ablations import Ablation
+from training.build import choose_kernels
+from training.checkpoint import find_checkpoints, load_model
 from training.config import EvalJob, ProcessConfig
-from training.data import ToFrames, process_options
+from training.data import ToFrames, find_videos, process_options
+from training.printing import observer_rows
 from training.ranks import Ranks, autocast
-from training.stopping import Stopped
+from training.report.album import Album
+from training.stopping import AgreedError, Stopped
 
 if TYPE_CHECKING:
     from datasets.scoring.predictions_file import Sink
@@ -50,18 +53,45 @@ def check_outputs(cfg: EvalJob, checkpoints: int) -> None:
         )
 
 
+def evaluate_all(cfg: EvalJob, ranks: Ranks) -> dict[str, Any]:
+    """Evaluate every checkpoint of a job; return the figures of the first."""
+    choose_kernels(cfg.amp, deterministic=False, one_shape=False)
+    with ranks.agree_on_errors():
+        paths = find_checkpoints(cfg.checkpoint)
+        check_outputs(cfg, len(paths))
+    opened: dict[str, VideoSource] = {}
+    results: dict[str, dict[str, Any]] = {}
+    relations: list[dict[str, Any]] = []
+    for name, path in paths.items():
+        try:
+            results[name], rows = evaluate_checkpoint(cfg, path, ranks, opened)
+            relations += rows
+        except InputError as error:
+            is_agreed = ranks.world_size == 1 or isinstance(error, AgreedError)
+            if len(paths) == 1 or not is_agreed:
+                raise
+            results[name] = {"error": str(error)}
+    if ranks.is_first:
+        report(cfg, results, relations)
+    ranks.barrier()
+    if failed := sum("error" in figures for figures in results.values()):
+        raise AgreedError(f"{failed} of {len(paths)} checkpoints could not be evaluated, see above")
+    return next(iter(results.values()))
+
+
 def evaluate_checkpoint(
-    cfg: EvalJob,
-    path: Path,
-    model: nn.Module,
-    checkpoint: dict[str, Any],
-    source: VideoSource,
-    ranks: Ranks,
-    sink: "Sink",
-) -> tuple[dict[str, float], list[dict[str, Any]]]:
-    """Return figures of a checkpoint and its `relation_rows`; write its predictions if asked."""
-    config = checkpoint["config"]
-    starts, dataset = cfg.starts or config["train"]["starts"], config["dataset"]
+    cfg: EvalJob, path: Path, ranks: Ranks, opened: dict[str, VideoSource]
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return figures of a checkpoint and its `relation_rows`; write predictions and pictures.
+
+    Args:
+        opened: videos that other checkpoints are evaluated on, for `find_videos`.
+    """
+    with ranks.agree_on_errors():
+        model, checkpoint = load_model(path, ranks.device)
+        source = find_videos(cfg, checkpoint["config"]["dataset"], opened)
+    train, dataset = checkpoint["config"]["train"], checkpoint["config"]["dataset"]
+    album, starts = Album(source, cfg.pictures), cfg.starts or train["starts"]
     trained = {key: dataset[key] for key in ("small_boxes", "validation")}
     metadata = {"checkpoint": str(path), "split": source.split, "root": str(source.root)}
     metadata |= {**trained, "starts": starts}
@@ -73,15 +103,27 @@ def evaluate_checkpoint(
             convention=cfg.iou,
             batch_slots=cfg.batch_slots,
             process=cfg,
-            ablation=Ablation(starts, seed=config["train"]["seed"]),
-            sinks=[sink, *sinks],
+            ablation=Ablation(starts, seed=train["seed"]),
+            sinks=[album.keep, *sinks],
         )
     pairs_KR = trained_pairs(Path(dataset["root"]), **trained)
     if pairs_KR is None:  # the data are elsewhere now
         pairs_KR = trained_pairs(source.root, **trained)
     figures |= meter.unseen_summary(pairs_KR)
-    rows = relation_rows(meter, str(path)) if cfg.relations else []
-    return {"epoch": checkpoint["epoch"], **figures}, rows
+    folder = path.parent / f"pictures_{path.stem}_{source.split}"
+    try:
+        album.save(folder)
+    except Exception as error:  # a picture ends nothing
+        print(f"warning: no pictures in {folder}: {error}")
+    epoch, step = checkpoint["epoch"], checkpoint["loader"]["step"]
+    is_ended = epoch >= checkpoint.get("epochs", 0)  # older ones do not say
+    place = "" if is_ended else f" in epoch {epoch + 1}, step {step}, before the end of its run"
+    ranks.print(
+        f"{path}{place} on {source.root}, {source.split}: {figures['frames']:,.0f} "
+        f"frames, {figures['frames_per_second']:,.0f} frames/s"
+    )
+    rows = tables.relation_rows(meter, str(path)) if cfg.relations else []
+    return {"epoch": epoch, **figures}, rows
 
 
 @contextmanager
@@ -153,3 +195,21 @@ def evaluate(
     seconds = time.perf_counter() - started_at
     speed = {"seconds": seconds, "frames_per_second": figures["frames"] / seconds}
     return figures | speed, meter
+
+
+def report(
+    cfg: EvalJob, results: dict[str, dict[str, Any]], relations: list[dict[str, Any]]
+) -> None:
+    """Print the figures of one checkpoint, or a line for each; write what `cfg` asks for."""
+    figures, is_single = next(iter(results.values())), len(results) == 1
+    print(tables.format_recall(figures) if is_single else tables.format_comparison(results))
+    rows = [row for each in results.values() for row in observer_rows(each)[: 1 + is_single]]
+    for row in dict.fromkeys(rows):  # of all runs on the same videos, the ideal observers
+        print(": ".join(row))
+    if cfg.relations:
+        tables.write_relations(cfg.relations, relations)
+    if cfg.out:
+        write_whole(cfg.out, json.dumps(figures if is_single else results, indent=2) + "\n")
+    pictures = "pictures_*, beside the checkpoint" if cfg.pictures else None
+    for file in filter(None, (cfg.out, cfg.relations, cfg.predictions, pictures)):
+        print(f"written: {file}")

@@ -11,7 +11,6 @@ import pytest
 import torch
 from torch.utils._pytree import tree_flatten
 
-import eval as evaluation
 import train
 from datasets.synthetic.world import World
 from training import run as runs
@@ -19,6 +18,7 @@ from training.build import open_training
 from training.compose import compose_job
 from training.config import TrainJob
 from training.data import open_data
+from training.evaluation import evaluate_all
 from training.ranks import Ranks
 from training.run import open_run, prepare_run
 from training.step import StepFigures, StepPlace, train_step
@@ -55,7 +55,7 @@ def one_rank() -> Ranks:
 
 def evaluate(*lines: str) -> None:
     """Evaluate as a command line says, on one CPU."""
-    evaluation.evaluate_all(compose_job("eval", ["device=cpu", "workers=0", *lines]), one_rank())
+    evaluate_all(compose_job("eval", ["device=cpu", "workers=0", *lines]), one_rank())
 
 
 def only_run(runs: Path) -> Path:
