@@ -7,15 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tabulate import tabulate
 
 from datasets.files import write_whole
 from training import paper
-
-if TYPE_CHECKING:
-    from training.jobs import EndedJob
+from training.jobs import EndedJob
 
 COLUMNS = {
     "padding": (0, "padding"),
@@ -29,7 +27,7 @@ UNITS = "Per epoch: slots of padding, deleted frames, seconds. Recall@20 in perc
 SPEED = "Speed: naive = 1, by the seconds of runs one after another, which other programs change."
 
 
-def name_rows(jobs: Sequence["EndedJob"]) -> list[str]:
+def name_rows(jobs: Sequence[EndedJob]) -> list[str]:
     """Name jobs by what differs between them, but for the seed; a loader by its name alone."""
     lines = [[o for o in job.overrides.split() if "train.seed=" not in o] for job in jobs]
     common = set.intersection(*map(set, lines))
@@ -37,7 +35,7 @@ def name_rows(jobs: Sequence["EndedJob"]) -> list[str]:
     return [name.removeprefix("loader=") or "all" for name in names]
 
 
-def tabulate_jobs(jobs: Sequence["EndedJob"]) -> list[dict[str, Any]]:
+def tabulate_jobs(jobs: Sequence[EndedJob]) -> list[dict[str, Any]]:
     """Return figures of the jobs that did not fail: a row per name, means over seeds.
 
     Keys: ``run``, ``runs`` and those of `COLUMNS`; with ``paper_`` before them the paper's figures,
@@ -78,7 +76,7 @@ def format_table(rows: Sequence[Mapping[str, Any]]) -> str:
     return "\n\n".join([table, *(fill(note, width=79) for note in notes)])
 
 
-def close_sweep(jobs: Sequence["EndedJob"]) -> str:
+def close_sweep(jobs: Sequence[EndedJob]) -> str:
     """Write table.md and table.csv beside the runs; return the table, and what failed.
 
     Without a finished run nothing is written.
