@@ -18,7 +18,6 @@ from training.config import CONFIGS, TrainJob
 
 if TYPE_CHECKING:
     from training.ranks import Ranks
-    from training.run import Run
 
 
 @hydra.main(config_path=str(CONFIGS), config_name="train", version_base="1.3")
@@ -28,7 +27,11 @@ def main(cfg: TrainJob) -> dict[str, Any]:
 
 
 def train(cfg: TrainJob, ranks: "Ranks | None" = None) -> dict[str, Any]:
-    """Start or resume a run, on ranks that are joined already if given; return its summary."""
+    """Start or resume a run, on ranks that are joined already if given; return its summary.
+
+    Raises:
+        Stopped: on a signal, once the run is saved.
+    """
     from training.ranks import join_ranks  # here, as --help needs no torch
     from training.run import open_run, prepare_run
 
@@ -40,18 +43,13 @@ def train(cfg: TrainJob, ranks: "Ranks | None" = None) -> dict[str, Any]:
         run.validate_if_due()  # if it stopped before its evaluation
         for epoch in range(run.epoch, run.epochs):
             run.begin_epoch(epoch)
-            train_epoch(run)
+            for batches in run.batches():
+                run.take_step(batches)
+                run.save_or_stop()
+                run.validate_if_due()
+            run.end_epoch()
             run.validate_if_due()
         return run.finish()
-
-
-def train_epoch(run: "Run") -> None:
-    """Train the rest of an epoch; raises `Stopped` on a signal, once the run is saved."""
-    for batches in run.batches():
-        run.take_step(batches)
-        run.save_or_stop()
-        run.validate_if_due()
-    run.end_epoch()
 
 
 if __name__ == "__main__":

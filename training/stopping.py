@@ -1,7 +1,7 @@
 """Signals that ask a run to save and end, and processes that end with their parent.
 
 1. A handler notes the signal (`StopRequest.record_signals`, while train.py trains).
-2. The ranks agree on it after each step (`train_epoch` in train.py).
+2. The ranks agree on it after each step (`Run.save_or_stop`).
 3. They save and raise `Stopped`. The exit status is 128 + the signal's number under
    ``python``, and 1 under torchrun.
 
