@@ -54,7 +54,6 @@ class Training:
     ablation: Ablation
     """Applied to every batch first; the identity but in ablations."""
     loader: BlockLoader
-    """Tells where in its epoch a step is, for ``train.sync``."""
 
     @property
     def has_own_weights(self) -> bool:

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.optim.swa_utils import AveragedModel
 from torch.utils._pytree import tree_map_only
 
-from bload import BlockLoader, InputError
+from bload import InputError
 from datasets.files import reading, write_whole
 from models import build_model
 from models.config import ModelConfig
@@ -44,14 +44,12 @@ class Progress:
     """Row states at the current step, one list per rank, see `training.step.train_step`."""
 
 
-def save_checkpoint(
-    path: Path, cfg: TrainJob, training: Training, loader: BlockLoader, progress: Progress
-) -> None:
+def save_checkpoint(path: Path, cfg: TrainJob, training: Training, progress: Progress) -> None:
     """Write a checkpoint on rank 0; a former ``last.pt`` stays as ``previous.pt``.
 
     All ranks call this.
     """
-    rank_states = []
+    rank_states, loader = [], training.loader
     if training.has_own_weights:
         state = tree_map_only(Tensor, Tensor.cpu, training.state_dict())
         rank_states = training.ranks.gather(state)
@@ -72,16 +70,14 @@ def save_checkpoint(
         write_whole(path, lambda file: torch.save(state, file), previous)
 
 
-def restore(
-    saved: dict[str, Any], path: Path, training: Training, loader: BlockLoader
-) -> tuple[Progress, str]:
+def restore(saved: dict[str, Any], path: Path, training: Training) -> tuple[Progress, str]:
     """Restore a run from the contents of a checkpoint; return its progress and a message.
 
     Raises:
         InputError: the checkpoint belongs to other data, or to another number of ranks with weights
             of their own.
     """
-    ranks = training.ranks
+    ranks, loader = training.ranks, training.loader
     with ranks.agree_on_errors(), reading(path, "give another checkpoint"):
         loader.sampler.load_state_dict(saved["loader"])
         training.load_state_dict(saved)

@@ -97,15 +97,16 @@ def lengths_digest(lengths: ArrayLike) -> str:
 
 
 def run_summary(
-    cfg: TrainJob, folder: Path, training: Training, loader: BlockLoader, progress: Progress
+    cfg: TrainJob, folder: Path, training: Training, progress: Progress
 ) -> dict[str, Any]:
     """Return the costs and the recall on validation videos of a run, as in ``summary.json``."""
+    sampler = training.loader.sampler
     return {
         "folder": str(folder),
         "loader": cfg.loader.name,
         "clips": vars(cfg.loader).get("clips"),
-        "t_max": loader.sampler.t_max,
-        "lengths": lengths_digest(loader.sampler.lengths),
+        "t_max": sampler.t_max,
+        "lengths": lengths_digest(sampler.lengths),
         "starts": cfg.train.starts,
         "ranks": training.ranks.world_size,
         "device": training.ranks.device.type,

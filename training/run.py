@@ -126,7 +126,7 @@ class Run:
     def save(self, path: Path | None = None) -> None:
         """Write a checkpoint, by default the run's latest; all ranks call this."""
         path = path or self.folder.last
-        save_checkpoint(path, self.cfg, self.training, self.loader, self.progress)
+        save_checkpoint(path, self.cfg, self.training, self.progress)
         self.saved_at = time.monotonic()
 
     def validate_if_due(self) -> None:
@@ -187,7 +187,7 @@ class Run:
         self.ranks.print(f"evaluating {len(source.lengths):,} videos of split {source.split}")
         album = Album(source, 1)
         recall, meter = self.evaluate(source, sinks=[album.keep])
-        summary = run_summary(self.cfg, self.folder.path, self.training, self.loader, self.progress)
+        summary = run_summary(self.cfg, self.folder.path, self.training, self.progress)
         summary |= {"split": source.split}
         summary |= {key if "/" in key else f"eval_{key}": value for key, value in recall.items()}
         if self.ranks.is_first:
@@ -269,7 +269,7 @@ def begin_or_resume(
             )
     else:
         with naming_keys(cfg):
-            progress, place = restore(saved, path, training, loader)
+            progress, place = restore(saved, path, training)
         remarks.append(place)
     is_new = path is None
     if ranks.is_first:
