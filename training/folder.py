@@ -80,10 +80,9 @@ def slots_of_step(batch_slots: int, batches: int, t_max: int | None) -> int:
 def environment() -> dict[str, Any]:
     """Return the machine, versions and the commit of this checkout, as of the first call."""
     describe = ["git", "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
-    try:
+    commit = ""
+    with suppress(FileNotFoundError):  # no git
         commit = subprocess.run(describe, cwd=CONFIGS, capture_output=True, text=True).stdout
-    except FileNotFoundError:  # no git
-        commit = ""
     info = Path("/proc/cpuinfo")
     cpus = re.findall(r"model name\s*: (.*)", info.read_text()) if info.exists() else []
     return {
@@ -111,6 +110,7 @@ class RunFolder:
         self.metrics, self.summary = path / "metrics.jsonl", path / "summary.json"
         self.relations, self.page = path / "relations.csv", path / "report.html"
         self.picture = path / "prediction.png"
+        self.results = self.last, self.previous, self.best, self.summary, self.metrics
 
     @contextmanager
     def lock(self, ranks: Ranks) -> Iterator[None]:
@@ -171,7 +171,7 @@ class RunFolder:
             return []
         if found := [*filter(Path.exists, (self.last, self.previous))]:
             return found
-        written = (path for path in self._results() if path.exists() and path.stat().st_size)
+        written = (path for path in self.results if path.exists() and path.stat().st_size)
         if names := " and ".join(path.name for path in written):
             raise InputError(
                 f"{self.path} holds {names} of a run, which this one would write over; to go on "
@@ -180,12 +180,9 @@ class RunFolder:
             )
         return []
 
-    def _results(self) -> tuple[Path, ...]:
-        return self.last, self.previous, self.best, self.summary, self.metrics
-
     def clear(self) -> None:
         """Delete an earlier run in this folder, as `checkpoints` has allowed."""
-        for path in self._results():
+        for path in self.results:
             path.unlink(missing_ok=True)
 
     def begin(self, cfg: TrainJob, ranks: Ranks) -> None:
