@@ -1,8 +1,4 @@
-"""Checkpoints: written whole or not at all, read without executing anything.
-
-`save_checkpoint`, `open_checkpoint` and `restore` serve a run; `find_checkpoints` and `load_model`
-serve evaluation.
-"""
+"""Checkpoints: written whole or not at all, read without executing anything."""
 
 import zipfile
 from collections.abc import Sequence

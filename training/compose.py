@@ -1,7 +1,4 @@
-"""Jobs that Hydra composes from `configs/` and a command line, and the keys in ``--help``.
-
-An unknown key is an error, and so is a value of another type.
-"""
+"""Jobs that Hydra composes from `configs/` and a command line, and the keys in ``--help``."""
 
 import json
 import os

@@ -1,4 +1,7 @@
-"""Evaluation: the recall of a model on all frames of a split, equal on every rank."""
+"""Evaluation: the recall of a model on all frames of a split, equal on every rank.
+
+B blocks, T slots.
+"""
 
 import json
 import time

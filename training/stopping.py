@@ -5,9 +5,7 @@
 3. They save and raise `Stopped`. The exit status is 128 + the signal's number under
    ``python``, and 1 under torchrun.
 
-torchrun passes a signal on to a rank's whole process group (USR1 only with ``--signals-to-handle``)
-and kills ranks that then take more than 30 seconds; ``--shutdown-timeout 120`` gives them more.
-See docs/reliability.md.
+What torchrun does with signals is in docs/reliability.md.
 """
 
 import ctypes

@@ -1,7 +1,4 @@
-"""The table at the end of a sweep: padding, deletion, seconds per epoch and Recall@20 of its runs.
-
-The paper's figures stand below those of runs on videos of Action Genome's lengths.
-"""
+"""The table at the end of a sweep: padding, deletion, seconds per epoch, Recall@20 of its runs."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
