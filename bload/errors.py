@@ -14,12 +14,8 @@ class InputError(ValueError):
     """
 
     def __str__(self) -> str:
-        return printable(super().__str__())
-
-
-def printable(text: str) -> str:
-    """Replace white space and unprintable characters by single spaces."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+        text = "".join(c if c.isprintable() else " " for c in super().__str__())
+        return " ".join(text.split())
 
 
 def plural(number: int, noun: str) -> str:

@@ -54,9 +54,6 @@ def collect_objects(pieces: Sequence[Sequence[Any]], sequence_S: np.ndarray) -> 
     """Return the objects of all segments; a worker pickles them here, where an error is raised.
 
     The thread that sends a batch would only print it, and the main process would wait for ever.
-
-    Raises:
-        InputError: objects of a sequence cannot be pickled.
     """
     plain = tuple(chain.from_iterable(pieces))
     if get_worker_info() is None:

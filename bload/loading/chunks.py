@@ -34,15 +34,8 @@ MIX, MIX_AGAIN = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 class Chunks(Epochs):
     """Epochs that are planned a chunk at a time.
 
-    The number of steps is known when the last chunk has been packed. `plan`, and what is computed
-    from it, packs all chunks of an epoch, in the time and memory of a plan of the whole.
-
-    Args:
-        chunk: sequences in a chunk.
-        options: arguments of `Epochs`, except those that need a whole epoch.
-
-    Raises:
-        InputError: as in `Epochs`; or an option needs the plan of a whole epoch.
+    `plan`, and what is computed from it, packs all chunks of an epoch, in the time and memory of a
+    plan of the whole.
     """
 
     def __init__(self, lengths: ArrayLike, packer: str, *, chunk: int, **options: Any) -> None:
@@ -50,8 +43,6 @@ class Chunks(Epochs):
         self._counts: dict[tuple[int, int], int] = {}
         """Blocks of the chunks that have been packed, by epoch and chunk."""
         super().__init__(lengths, packer, **options)
-        most = len(self.lengths) + self.frames // self.t_max  # blocks of any plan
-        self.blocks_per_batch = min(self.blocks_per_batch, -(-most // self.world_size))
 
     @property
     def chunks(self) -> int:
@@ -82,7 +73,6 @@ class Chunks(Epochs):
         return Plan(self.t_max, self.lengths, *columns, multiple_of=self.multiple_of)
 
     def first_block(self, position: Position) -> int:
-        """Return the block of the whole epoch with which ``position.first_step`` begins."""
         self.plan(position.epoch)  # counts the blocks of all chunks
         before = (self._counts[position.epoch, chunk] for chunk in range(position.chunk))
         return sum(before) + position.first_block
@@ -108,17 +98,13 @@ class Chunks(Epochs):
         return [self._counts[key] for key in keys if key in self._counts]
 
     def steps(self, position: Position) -> int | None:
-        """Return the steps of an epoch; None until its last chunk has been packed."""
         counts = self.counts(position)
         if position.chunk + len(counts) < self.chunks:
             return None
         return position.first_step - (position.first_block - sum(counts)) // self.blocks_per_step
 
     def batches(self, position: Position, rank: int) -> Iterator[StepList]:
-        """Yield the blocks of each batch of a rank from ``position.step`` on.
-
-        The blocks of a step are dealt to ranks in turn.
-        """
+        """Yield the blocks of each batch of a rank; those of a step are dealt to ranks in turn."""
         is_first, rows = not position.step, self.blocks_per_batch
         position = self.normalise(position)
         chunks = (
@@ -153,7 +139,6 @@ class Chunks(Epochs):
         return position._replace(first_step=position.step, first_block=block, chunk=chunk)
 
     def describe(self, position: Position) -> str:
-        """Return what an epoch is, in a line."""
         return (
             f"{plural(self.chunks, 'chunk')} of {self.chunk:,} sequences, steps of "
             f"{plural(self.world_size, 'rank')} x "
@@ -161,7 +146,6 @@ class Chunks(Epochs):
         )
 
     def definition(self) -> dict[str, Any]:
-        """Return the settings that determine the blocks of a step, the chunk included."""
         return {**super().definition(), "chunk": self.chunk}
 
 

@@ -130,11 +130,7 @@ class Epochs:
         self.schedule(Position())
 
     def obstacle(self, in_chunks: bool = False) -> str:
-        """Return the option for which steps cannot begin at any block of an epoch, or "".
-
-        Args:
-            in_chunks: blocks of a chunk are also packed without knowing the others.
-        """
+        """Return the option for which steps cannot begin at any block of an epoch, or ""."""
         rule = find_packer(self.packer)
         options = {
             "long=carry": self.options.get("long") == "carry",
@@ -270,10 +266,8 @@ def as_json_types(value: Any) -> Any:
 
 def with_checksum(state: dict[str, Any]) -> dict[str, Any]:
     """Return a position with a checksum, by which a damaged one is known."""
-    return {
-        **state,
-        "checksum": sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()[:16],
-    }
+    digest = sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
+    return {**state, "checksum": digest[:16]}
 
 
 def check_position(state: Any, key: str, kind: str) -> None:

@@ -15,7 +15,6 @@ from bload.errors import InputError, check_choice
 from bload.lengths import keep_lengths
 
 Key = str | Sequence[str]
-ROLES = "inputs", "targets"
 
 
 @dataclass(eq=False, repr=False)
@@ -89,7 +88,7 @@ class DatasetSource:
         if not kept <= names or (self.objects and not names):
             raise InputError(f"objects names {_names(kept)}, but the targets are {_names(names)}")
         kinds: dict[tuple[str, str], Any] = {}
-        for role, tree in zip(ROLES, trees, strict=True):
+        for role, tree in zip(("inputs", "targets"), trees, strict=True):
             for key, value in self._parts(role, tree).items():
                 is_kept = role == "targets" and key in kept
                 array = None if is_kept else _as_array(value, role, self.float_dtype)

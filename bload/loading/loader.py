@@ -83,11 +83,6 @@ class BlockLoader:
         return self.sampler.step
 
     @property
-    def batch_sampler(self) -> BlockSampler:
-        """The sampler, where Lightning looks for it."""
-        return self.sampler
-
-    @property
     def epoch(self) -> int:
         """Current epoch, or the epoch of a loaded position."""
         return self.sampler.epoch
@@ -165,9 +160,6 @@ class SendableDataLoader(DataLoader[Any]):
 
     Its passes do not change the random state of training: the seeds of its workers come from a
     generator of its own.
-
-    Raises:
-        InputError: an option of data workers without any, or a number of them that is none.
     """
 
     def __init__(self, dataset: Any, **options: Any) -> None:

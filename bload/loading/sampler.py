@@ -74,12 +74,10 @@ class BlockSampler(Sampler[list[Block]]):
         self.process_group, self.elastic = process_group, elastic
         check_packer_options(packer, options, BlockSampler, Epochs)
         options["world_size"] = self.world_size
-        self.epochs = (
-            Epochs(lengths, packer, **options)
-            if chunk is None
-            else Chunks(lengths, packer, chunk=chunk, **options)
-        )
-        """What an epoch is."""
+        if chunk is None:
+            self.epochs = Epochs(lengths, packer, **options)
+        else:
+            self.epochs = Chunks(lengths, packer, chunk=chunk, **options)
         if elastic and (obstacle := self.epochs.obstacle()):
             raise InputError(
                 f"elastic=True begins new steps at any block, and {obstacle} does not allow that; "
@@ -177,9 +175,6 @@ class BlockSampler(Sampler[list[Block]]):
     def begin_pass(self, next_epoch: bool = False) -> int:
         """Go to where the next pass begins, and return its generation.
 
-        That is a loaded position, else the beginning of the epoch. A pass that was broken off
-        begins again.
-
         Args:
             next_epoch: a finished epoch is followed by the next one, not by itself.
         """
@@ -203,11 +198,7 @@ class BlockSampler(Sampler[list[Block]]):
         compare_ranks(shared, self.rank, self.world_size, self.process_group)
 
     def batches(self) -> Iterator[StepList]:
-        """Yield the blocks of each batch of the pass under way.
-
-        Raises:
-            InputError: in place of the next batch, if the sampler has been moved meanwhile.
-        """
+        """Yield the blocks of each batch of the pass under way."""
         generation, turn = self._generation, next(PASSES)
         for number, blocks in enumerate(self.epochs.batches(self.position, self.rank)):
             self.check_pass(generation)
@@ -273,8 +264,6 @@ class BlockSampler(Sampler[list[Block]]):
             has_other_size = {**saved, PER_STEP: now} == definition
             if not (has_other_size and self.elastic):
                 advice = "restore these settings or start anew"
-                if has_other_size:
-                    advice = "restore them, by ranks or batch_slots, or start anew"
                 if has_other_size and not self.epochs.obstacle():
                     advice += "; elastic=True goes on in steps of another size"
                 raise InputError(f"the saved position belongs to another plan: {changes}; {advice}")

@@ -33,9 +33,6 @@ class StreamLoader:
     no other all-reduce. If the group has no CPU backend, the tensor goes through the GPU, and the
     host synchronises with it once per step.
 
-    Items on which `decode` raises an exception of ``skip`` are left out. `skipped` counts them, and
-    rank 0 prints their number at the end of the stream.
-
     Args:
         stream: the blocks of this rank.
         process_group: group of the ranks that share the data; None takes the default group. Without
@@ -63,18 +60,11 @@ class StreamLoader:
                 f"{key!r} is no argument of a StreamLoader; give it num_workers, "
                 f"{', '.join(sorted(FOR_DATA_LOADER))}, and what makes blocks to StreamBlocks"
             )
-        ranks = resolve_rank(stream.rank, stream.world_size, process_group)
-        stream.rank, stream.world_size = ranks
+        stream.rank, stream.world_size = resolve_rank(stream.rank, stream.world_size, process_group)
         self.stream, self.process_group = stream, process_group
-        self.data = SendableDataLoader(
-            stream,
-            batch_size=None,
-            collate_fn=tuple,
-            persistent_workers=False,
-            **dataloader,
-        )
+        self.data = SendableDataLoader(stream, batch_size=None, collate_fn=tuple, **dataloader)
         self.skipped = 0
-        """Items left out so far, over all ranks."""
+        """Items left out so far, over all ranks; rank 0 prints it at the end of the stream."""
         self._workers = max(self.data.num_workers, 1)
         names = {base.__name__ for base in type(stream.sequences).__mro__}
         divides = "IterableDataset" in names  # of torch or Hugging Face

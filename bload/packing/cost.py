@@ -33,10 +33,7 @@ class Cost:
     def of_blocks(self, plan: Plan) -> np.ndarray:
         """Return the cost of each block, ``(blocks,)``, without walk and launch."""
         squares = np.bincount(plan.block_of_segment(), plan.length.astype(float) ** 2, plan.blocks)
-        costs: np.ndarray = (
-            self.slot * plan.slots + self.frame * plan.block_frames + self.pair * squares
-        )
-        return costs
+        return self.slot * plan.slots + self.frame * plan.block_frames + self.pair * squares
 
     def of_shape(self, t_max: ArrayLike) -> np.ndarray:
         """Return the cost of walk and launch for micro-batches with blocks of `t_max` slots."""

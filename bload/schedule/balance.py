@@ -147,8 +147,6 @@ def make_schedule(
     """Assign the blocks of a plan to steps, ranks and micro-batches.
 
     Args:
-        plan: plan of the epoch.
-        ranks: number of ranks.
         batch_slots: slots in a micro-batch, rounded down to whole blocks, at least one.
         micro_batches: micro-batches per rank and step; the last step may have fewer.
         balance: a key of `BALANCES`. Except with ``counts``, fillers give all ranks the same number
@@ -156,7 +154,6 @@ def make_schedule(
         cost: cost of a block, used by all but ``none``.
         last: what happens to a last step that the plan does not fill: ``fill`` adds empty blocks,
             ``drop`` leaves its blocks out, counted as deleted. No sequence is ever repeated.
-        rng: random generator of the order.
         first_block: block at which the schedule begins, for orders that keep the plan's.
 
     Raises:

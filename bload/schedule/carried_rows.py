@@ -14,8 +14,7 @@ def place_in_rows(plan: Plan, rows: int, rng: np.random.Generator) -> np.ndarray
     chains are placed first, each into the row with the fewest blocks. The chains of a row come in
     random order, and rows that end early end with fillers.
     """
-    later = np.flatnonzero(plan.continued >= 0)
-    successors = dict(zip(plan.continued[later].tolist(), later.tolist(), strict=True))
+    successors = {before: b for b, before in enumerate(plan.continued.tolist()) if before >= 0}
     chains = []
     for head in np.flatnonzero(plan.continued < 0).tolist():
         chain = [head]

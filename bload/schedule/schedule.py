@@ -34,8 +34,6 @@ class Schedule:
     """Blocks in every micro-batch, by step and rank.
 
     Args:
-        plan: plan whose blocks are scheduled.
-        ranks: number of ranks.
         block: block numbers, micro-batch after micro-batch, ``(entries,)``; -1 is a filler.
         slots: slots of the blocks of each micro-batch, ``(micro-batches,)``.
         offsets: ``(micro-batches + 1,)``; micro-batch m holds ``block[offsets[m]:offsets[m + 1]]``.
@@ -81,8 +79,7 @@ class Schedule:
         filler_cost = cost.slot * self.plan.slots.min()
         block_costs = np.append(cost.of_blocks(self.plan), filler_cost)[self.block]
         cost_M = np.add.reduceat(block_costs, self.offsets[:-1]) + cost.of_shape(self.slots)
-        loads: np.ndarray = np.add.reduceat(cost_M, self.rank_offsets[:-1])
-        return loads.reshape(self.steps, self.ranks)
+        return np.add.reduceat(cost_M, self.rank_offsets[:-1]).reshape(self.steps, self.ranks)
 
     def imbalance(self, cost: Cost = COST_PER_SLOT) -> float:
         """Return the time of an epoch relative to one whose steps are shared evenly by ranks.
