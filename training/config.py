@@ -125,7 +125,9 @@ class TrainConfig(ProcessConfig):
     schedule: str = choice(("cosine", "step"), "how rates fall; step: to a tenth after step_at")
     step_at: float = number(0, 1, "schedule=step: share of training before the rate drops")
     warmup_epochs: float = number(0, None, "epochs in which the rate rises from 0")
-    muon_lr: float | None = number(0, None, "Muon's rate, for layers' matrices; null: AdamW", None)
+    muon_lr: float | None = number(
+        0, None, "Muon's rate, for the matrices of transformer layers; null: AdamW for all", None
+    )
     micro_batches: int = number(1, 10**6, "batches per rank and step, added up", 1, defining=False)
     exchange: str = choice(("none", "frames"), "work that ranks share equally", "none")
     slots: int | None = number(1, 10**15, "slots to train on, in the nearest whole epochs", None)
@@ -145,7 +147,9 @@ class TrainConfig(ProcessConfig):
         "off",
         defining=False,
     )
-    deterministic: bool = key("equal bits on one machine, slower on GPUs", False, defining=False)
+    deterministic: bool = key(
+        "bitwise reproducible on one machine, slower on GPUs", False, defining=False
+    )
     eval_every: int = number(0, None, "epochs between validations; 0: one, at the end", 0)
     evals_per_epoch: int = number(0, None, "evaluations per epoch; 0: as eval_every says", 0)
     sync: str = choice(
