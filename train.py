@@ -27,11 +27,7 @@ def main(cfg: TrainJob) -> dict[str, Any]:
 
 
 def train(cfg: TrainJob, ranks: "Ranks | None" = None) -> dict[str, Any]:
-    """Start or resume a run, on ranks that are joined already if given; return its summary.
-
-    Raises:
-        Stopped: on a signal, once the run is saved.
-    """
+    """Start or resume a run, on ranks that are joined already if given; return its summary."""
     from training.ranks import join_ranks  # here, as --help needs no torch
     from training.run import open_run, prepare_run
 
@@ -45,7 +41,7 @@ def train(cfg: TrainJob, ranks: "Ranks | None" = None) -> dict[str, Any]:
             run.begin_epoch(epoch)
             for batches in run.batches():
                 run.take_step(batches)
-                run.save_or_stop()
+                run.save_or_stop()  # raises Stopped on a signal, once the run is saved
                 run.validate_if_due()
             run.end_epoch()
             run.validate_if_due()

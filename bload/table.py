@@ -56,7 +56,10 @@ def sized_plan(
     batch_slots: int = 0,
     **options: Any,
 ) -> Plan:
-    """Make a plan with any packer: of `t_max` slots and `long`, unless it cuts clips."""
+    """Make a plan with any packer: of `t_max` slots and `long`, unless it cuts clips.
+
+    Packers that make batches themselves split where others carry.
+    """
     rule = find_packer(packer)
     if rule.one_each:  # nobody pads further than to the longest
         t_max = t_max and min(t_max, int(np.max(lengths)))

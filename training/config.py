@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, fields, make_dataclass
+from dataclasses import asdict, dataclass, field, fields, make_dataclass
 from functools import cache
 from multiprocessing import get_start_method
 from pathlib import Path
@@ -122,13 +122,17 @@ class TrainConfig(ProcessConfig):
     backbone_lr: float = number(0, None, "peak learning rate of the backbone")
     weight_decay: float = number(0, None, "of matrices only")
     clip_norm: float = number(1e-9, None, "a step's gradient is scaled down to this norm at most")
-    schedule: str = choice(("cosine", "step"), "how rates fall; step: to a tenth after step_at")
+    schedule: str = choice(
+        ("cosine", "step"), "how learning rates fall; step: to a tenth after step_at"
+    )
     step_at: float = number(0, 1, "schedule=step: share of training before the rate drops")
     warmup_epochs: float = number(0, None, "epochs in which the rate rises from 0")
     muon_lr: float | None = number(
         0, None, "Muon's rate, for the matrices of transformer layers; null: AdamW for all", None
     )
-    micro_batches: int = number(1, 10**6, "batches per rank and step, added up", 1, defining=False)
+    micro_batches: int = number(
+        1, 10**6, "batches per rank and step; their gradients add up", 1, defining=False
+    )
     exchange: str = choice(("none", "frames"), "work that ranks share equally", "none")
     slots: int | None = number(1, 10**15, "slots to train on, in the nearest whole epochs", None)
     ema: float = number(
@@ -150,7 +154,9 @@ class TrainConfig(ProcessConfig):
     deterministic: bool = key(
         "bitwise reproducible on one machine, slower on GPUs", False, defining=False
     )
-    eval_every: int = number(0, None, "epochs between validations; 0: one, at the end", 0)
+    eval_every: int = number(
+        0, None, "epochs between evaluations on validation videos; 0: at the end", 0
+    )
     evals_per_epoch: int = number(0, None, "evaluations per epoch; 0: as eval_every says", 0)
     sync: str = choice(
         ("allreduce", "local", "gossip", "none"),
@@ -209,10 +215,14 @@ class TrainJob:
     model: ModelConfig  # the network
     loss: LossConfig  # the losses
     train: TrainConfig  # length, rates, ranks, devices, checkpoints
-    run: RunConfig = key("", RunConfig, defining=False)  # folder and name of the run
+    # folder and name of the run
+    run: RunConfig = field(default_factory=RunConfig, metadata={"defining": False})
     # a set of runs in configs/experiment; size=quick takes its short form, NAME_quick
-    experiment: ExperimentConfig = key("", ExperimentConfig, defining=False)
-    wandb: WandbConfig = key("", WandbConfig, defining=False)  # a copy of the figures
+    experiment: ExperimentConfig = field(
+        default_factory=ExperimentConfig, metadata={"defining": False}
+    )
+    # copy of the figures in wandb, see docs/tracking.md
+    wandb: WandbConfig = field(default_factory=WandbConfig, metadata={"defining": False})
 
     def __post_init__(self) -> None:
         if self.train.padding == "repeated" and self.loader.options.get("long") == "carry":

@@ -1,4 +1,4 @@
-"""Evaluation: the recall of a model on all frames of a split, equal on every rank.
+"""Evaluation: the recall of a model on all frames of a split, equal on every rank; eval.py's job.
 
 B blocks, T slots.
 """

@@ -100,13 +100,12 @@ def run_summary(
     cfg: TrainJob, folder: Path, training: Training, progress: Progress
 ) -> dict[str, Any]:
     """Return the costs and the recall on validation videos of a run, as in ``summary.json``."""
-    sampler = training.loader.sampler
     return {
         "folder": str(folder),
         "loader": cfg.loader.name,
         "clips": vars(cfg.loader).get("clips"),
-        "t_max": sampler.t_max,
-        "lengths": lengths_digest(sampler.lengths),
+        "t_max": training.loader.sampler.t_max,
+        "lengths": lengths_digest(training.loader.sampler.lengths),
         "starts": cfg.train.starts,
         "ranks": training.ranks.world_size,
         "device": training.ranks.device.type,

@@ -110,7 +110,7 @@ class RunFolder:
         self.metrics, self.summary = path / "metrics.jsonl", path / "summary.json"
         self.relations, self.page = path / "relations.csv", path / "report.html"
         self.picture = path / "prediction.png"
-        self.results = self.last, self.previous, self.best, self.summary, self.metrics
+        self._results = self.last, self.previous, self.best, self.summary, self.metrics
 
     @contextmanager
     def lock(self, ranks: Ranks) -> Iterator[None]:
@@ -171,7 +171,7 @@ class RunFolder:
             return []
         if found := [*filter(Path.exists, (self.last, self.previous))]:
             return found
-        written = (path for path in self.results if path.exists() and path.stat().st_size)
+        written = (path for path in self._results if path.exists() and path.stat().st_size)
         if names := " and ".join(path.name for path in written):
             raise InputError(
                 f"{self.path} holds {names} of a run, which this one would write over; to go on "
@@ -182,7 +182,7 @@ class RunFolder:
 
     def clear(self) -> None:
         """Delete an earlier run in this folder, as `checkpoints` has allowed."""
-        for path in self.results:
+        for path in self._results:
             path.unlink(missing_ok=True)
 
     def begin(self, cfg: TrainJob, ranks: Ranks) -> None:

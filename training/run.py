@@ -26,7 +26,7 @@ from training.printing import opening_text, summary_text
 from training.ranks import Ranks, reset_peak_memory
 from training.report.album import Album
 from training.step import RowStates, StepPlace, open_row_states, pack_row_states, train_step
-from training.stopping import Stopped
+from training.stopping import AgreedError, Stopped
 from training.tracking import Tracker
 
 
@@ -254,6 +254,10 @@ def begin_or_resume(
     loader = data.loader
     with ranks.agree_on_errors():
         path, saved, remarks = open_checkpoint(folder.checkpoints(cfg.run.resume))
+    if len({*ranks.gather(path is None)}) > 1:
+        raise AgreedError(
+            f"only some ranks find a checkpoint in {folder.path}; let all machines share run.root"
+        )
     training = open_training(cfg, ranks, data, saved)
     if path is None:
         progress = Progress()

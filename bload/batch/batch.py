@@ -254,7 +254,7 @@ def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}
 def _padding(
     dtype: torch.dtype, name: str, label: float, value: float | None
 ) -> tuple[float, torch.dtype]:
-    """Return the padding value of a tensor, by default `label` or 0, and the dtype for both."""
+    """Return the padding, by default `label` for integers, else 0, and a dtype that holds it."""
     is_whole = not (dtype.is_floating_point or dtype.is_complex)
     padding = (label if is_whole and dtype != torch.bool else 0) if value is None else value
     stored = torch.tensor(padding, device="cpu").to(dtype).item()

@@ -33,9 +33,9 @@ def check_boundaries(
 
         check_boundaries(model, batch)  # once, before the first step
 
-    Noise replaces all other segments and the padding at once, then single segments, or the padding:
-    no output of the rest may change, and for floating-point inputs no gradient may reach others.
-    Then three segments are compared with themselves in a batch of their own, of the same shape, in
+    Noise replaces each of three segments, the padding, and all but each of the three: no output of
+    the rest may change, and for floating-point inputs no gradient may reach others.
+    Then these three are compared with themselves in a batch of their own, of the same shape, in
     another row, which also finds positions that are counted by slot. A mask that replaces the
     model's own window does so in that batch too; only `alone` finds it.
 

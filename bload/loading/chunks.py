@@ -43,6 +43,8 @@ class Chunks(Epochs):
         self._counts: dict[tuple[int, int], int] = {}
         """Blocks of the chunks that have been packed, by epoch and chunk."""
         super().__init__(lengths, packer, **options)
+        most = len(self.lengths) + self.frames // self.t_max  # blocks of any plan
+        self.blocks_per_batch = min(self.blocks_per_batch, -(-most // self.world_size))
 
     @property
     def chunks(self) -> int:

@@ -45,11 +45,6 @@ class DatasetSource:
 
     def _split(self, item: Any, number: int) -> tuple[Any, Any]:
         """Return inputs and targets of an item."""
-        if self.inputs is self.targets is None:  # the usual items, quickly
-            if isinstance(item, Tensor):
-                return item, None
-            if isinstance(item, tuple) and len(item) == 2:
-                return item
         fault = ""
         if hasattr(item, "columns"):  # a table of pandas or polars
             item = {name: item[name] for name in item.columns}

@@ -78,6 +78,7 @@ class BlockSampler(Sampler[list[Block]]):
             self.epochs = Epochs(lengths, packer, **options)
         else:
             self.epochs = Chunks(lengths, packer, chunk=chunk, **options)
+        """What an epoch is."""
         if elastic and (obstacle := self.epochs.obstacle()):
             raise InputError(
                 f"elastic=True begins new steps at any block, and {obstacle} does not allow that; "
@@ -198,7 +199,11 @@ class BlockSampler(Sampler[list[Block]]):
         compare_ranks(shared, self.rank, self.world_size, self.process_group)
 
     def batches(self) -> Iterator[StepList]:
-        """Yield the blocks of each batch of the pass under way."""
+        """Yield the blocks of each batch of the pass under way.
+
+        Raises:
+            InputError: in place of the next batch, if the sampler has been moved meanwhile.
+        """
         generation, turn = self._generation, next(PASSES)
         for number, blocks in enumerate(self.epochs.batches(self.position, self.rank)):
             self.check_pass(generation)
@@ -264,6 +269,8 @@ class BlockSampler(Sampler[list[Block]]):
             has_other_size = {**saved, PER_STEP: now} == definition
             if not (has_other_size and self.elastic):
                 advice = "restore these settings or start anew"
+                if has_other_size:
+                    advice = "restore them, by ranks or batch_slots, or start anew"
                 if has_other_size and not self.epochs.obstacle():
                     advice += "; elastic=True goes on in steps of another size"
                 raise InputError(f"the saved position belongs to another plan: {changes}; {advice}")

@@ -74,7 +74,9 @@ class StreamBlocks(IterableDataset[Any]):
         check_choice("targets_per", targets_per, ("frame", "sequence"))
         check_choice("sharded", sharded, (True, False, None))
         self.skip = skip if isinstance(skip, tuple) else (skip,)
-        if not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in self.skip):
+        if not all(
+            isinstance(kind, type) and issubclass(kind, BaseException) for kind in self.skip
+        ):
             raise InputError(f"skip is {skip!r}; give an exception such as OSError, or a tuple")
         self.sequences, self.decode, self.sharded = sequences, decode, sharded
         slots = check_whole("batch_slots", batch_slots or 0, 0)

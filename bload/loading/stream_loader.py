@@ -64,7 +64,7 @@ class StreamLoader:
         self.stream, self.process_group = stream, process_group
         self.data = SendableDataLoader(stream, batch_size=None, collate_fn=tuple, **dataloader)
         self.skipped = 0
-        """Items left out so far, over all ranks; rank 0 prints it at the end of the stream."""
+        """Items that `skip` left out so far, over all ranks; rank 0 prints how many at the end."""
         self._workers = max(self.data.num_workers, 1)
         names = {base.__name__ for base in type(stream.sequences).__mro__}
         divides = "IterableDataset" in names  # of torch or Hugging Face

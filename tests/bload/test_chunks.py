@@ -105,12 +105,18 @@ def test_a_loader_of_chunks_resumes_and_knows_its_steps_at_the_end(workers):
     assert first != [row for batch in rows[:3] for row in batch]
 
 
+def test_a_batch_larger_than_the_rest_of_an_epoch_is_not_filled_up(recwarn):
+    (before,), (after,) = of_ranks(), of_ranks(elastic=True, batch_slots=10**6)
+    after.load_state_dict(before.state_dict(3))
+    assert [len(blocks) for blocks in after][0] <= 2 * len(LENGTHS)
+
+
 def test_what_needs_a_whole_epoch_is_refused():
     for options, name in (
         ({"balance": "counts"}, "balance=counts"),
         ({"block_sizes": 2}, "block_sizes"),
         ({"packer": "sampling"}, "packer=sampling"),
-        ({"packer": "ragged", "block_sizes": 2}, "packer=ragged"),
+        ({"packer": "ragged", "block_sizes": 2, "batch_slots": 24}, "packer=ragged"),
     ):
         with pytest.raises(InputError, match=f"chunk .*{name}"):
             of_ranks(**options)

@@ -1,5 +1,6 @@
 """A run on several ranks goes on after a stop, on as many of them or on others."""
 
+from dataclasses import replace
 from unittest import mock
 
 import pytest
@@ -38,6 +39,18 @@ def test_ranks_that_are_interrupted_end_with_the_same_weights(
     several.run(train_until, config(*SHORT, *options, runs="halves"), at)
     several.run(train_until, config(*SHORT, *options, runs="halves"))
     assert_same_run(only_run(tmp_path / "whole"), only_run(tmp_path / "halves"))
+
+
+def refused_on_own_disks(ranks, cfg):
+    cfg = replace(cfg, run=replace(cfg.run, root=f"{cfg.run.root}/{ranks.rank}", name="here"))
+    train_until(ranks, cfg, (0, 1))
+    with pytest.raises(InputError, match=r"only some ranks find a checkpoint .* run\.root"):
+        train_until(ranks, cfg)
+
+
+@pytest.mark.dist
+def test_machines_that_share_no_folder_are_told_when_they_resume(config, two_ranks):
+    two_ranks.run(refused_on_own_disks, config(*SHORT))
 
 
 def steps_of(folder):
