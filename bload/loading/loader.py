@@ -83,6 +83,11 @@ class BlockLoader:
         return self.sampler.step
 
     @property
+    def batch_sampler(self) -> BlockSampler:
+        """The sampler, where Lightning looks for it."""
+        return self.sampler
+
+    @property
     def epoch(self) -> int:
         """Current epoch, or the epoch of a loaded position."""
         return self.sampler.epoch
