@@ -108,7 +108,7 @@ def test_a_loader_of_chunks_resumes_and_knows_its_steps_at_the_end(workers):
 def test_a_batch_larger_than_the_rest_of_an_epoch_is_not_filled_up(recwarn):
     (before,), (after,) = of_ranks(), of_ranks(elastic=True, batch_slots=10**6)
     after.load_state_dict(before.state_dict(3))
-    assert [len(blocks) for blocks in after][0] <= 2 * len(LENGTHS)
+    assert next(len(blocks) for blocks in after) <= 2 * len(LENGTHS)
 
 
 def test_what_needs_a_whole_epoch_is_refused():
