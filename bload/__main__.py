@@ -78,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
         "--ranks", type=int, default=8, help="predict the work on so many (default: 8)"
     )
     table.add_argument(
-        "--batch-slots", type=int, help="slots of a rank and step; default: one block"
+        "--batch-slots", type=int, help="slots of a rank and step; default: the largest block's"
     )
     table.add_argument("--json", action="store_true", help="one object with all figures")
     return parser
@@ -114,7 +114,7 @@ def _table(args: argparse.Namespace, lengths: np.ndarray, names: list[str] | Non
     text = "\n\n".join(map(format_table, tables))
     left_out = {"fewest", "least", "used"} - {*text.split()}
     notes = [note for note in NOTES.splitlines() if note.split(":")[0] not in left_out]
-    size = f"{args.batch_slots:,} slots" if args.batch_slots else "one block"
+    size = f"{args.batch_slots:,} slots" if args.batch_slots else "the largest block's slots"
     print("\n".join([text, *notes]))
     print(f"steps and ratios: for {plural(args.ranks, 'rank')}, each taking {size} per step")
 

@@ -90,7 +90,7 @@ def table_rows(
             predict time if a step takes as long as its slots; overheads per step, reading and
             communication are left out.
         batch_slots: slots per rank and step for that prediction, rounded down to whole blocks; None
-            takes one.
+            takes those of the largest block.
 
     Raises:
         InputError: as in `make_plan`.

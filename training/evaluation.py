@@ -15,7 +15,6 @@ import torch
 from torch import nn
 
 from bload import BlockLoader, InputError
-from bload.packing.packers import natural_t_max
 from datasets.action_genome import VideoSource
 from datasets.annotations.read import trained_pairs
 from datasets.files import write_whole
@@ -92,10 +91,13 @@ def evaluate_checkpoint(
     """
     with ranks.agree_on_errors():
         model, checkpoint = load_model(path, ranks.device)
-        source = find_videos(cfg, checkpoint["config"]["dataset"], opened)
-    train, dataset = checkpoint["config"]["train"], checkpoint["config"]["dataset"]
+        train, dataset = checkpoint["config"]["train"], checkpoint["config"]["dataset"]
+        source = find_videos(cfg, dataset, opened)
+        trained = {key: dataset[key] for key in ("small_boxes", "validation")}
+        pairs_KR = trained_pairs(Path(dataset["root"]), **trained)
+        if pairs_KR is None:  # the data are elsewhere now
+            pairs_KR = trained_pairs(source.root, **trained)
     album, starts = Album(source, cfg.pictures), cfg.starts or train["starts"]
-    trained = {key: dataset[key] for key in ("small_boxes", "validation")}
     metadata = {"checkpoint": str(path), "split": source.split, "root": str(source.root)}
     metadata |= {**trained, "starts": starts}
     with open_sinks(cfg.predictions, ranks, metadata) as sinks:
@@ -109,9 +111,6 @@ def evaluate_checkpoint(
             ablation=Ablation(starts, seed=train["seed"]),
             sinks=[album.keep, *sinks],
         )
-    pairs_KR = trained_pairs(Path(dataset["root"]), **trained)
-    if pairs_KR is None:  # the data are elsewhere now
-        pairs_KR = trained_pairs(source.root, **trained)
     figures |= meter.unseen_summary(pairs_KR)
     folder = path.parent / f"pictures_{path.stem}_{source.split}"
     try:
@@ -144,7 +143,6 @@ def open_sinks(
     ranks.barrier()  # every part is complete
     if ranks.is_first:
         join_parts(path, ranks.world_size, metadata)
-    ranks.barrier()
 
 
 @torch.no_grad()
@@ -173,7 +171,7 @@ def evaluate(
     loader = BlockLoader(
         source,
         "bload_exact",
-        batch_slots=max(batch_slots, natural_t_max(source.lengths, "bload_exact")),
+        batch_slots=batch_slots,  # or one block
         **process_options(process, ranks),
     )
     own_meter = RecallMeter(convention)
@@ -213,6 +211,5 @@ def report(
         tables.write_relations(cfg.relations, relations)
     if cfg.out:
         write_whole(cfg.out, json.dumps(figures if is_single else results, indent=2) + "\n")
-    pictures = "pictures_*, beside the checkpoint" if cfg.pictures else None
-    for file in filter(None, (cfg.out, cfg.relations, cfg.predictions, pictures)):
+    for file in filter(None, (cfg.out, cfg.relations, cfg.predictions)):
         print(f"written: {file}")

@@ -115,9 +115,11 @@ class Run:
         is_due = not step or minutes >= self.cfg.train.checkpoint_minutes
         save, signal_number = self.ranks.largest(is_due, self.ranks.stop.signal_number)
         if save or signal_number or self.is_evaluation_due:
+            self.sums.lap("seconds")
             self.progress.epoch_sums = self.ranks.gather(self.sums.state())
             self.progress.row_states = self.ranks.gather(pack_row_states(self.row_states))
             self.save()
+            self.sums.lap()  # drops the time of saving
         if signal_number:
             place = f"epoch {self.epoch + 1}, step {step}"
             place += " (with run.resume=auto)" * (self.cfg.run.resume == "never")

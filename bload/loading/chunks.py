@@ -64,7 +64,7 @@ class Chunks(Epochs):
                 "one of the two out"
             )
 
-    def make_plan(self, epoch: int) -> Plan:
+    def plan_anew(self, epoch: int) -> Plan:
         """Pack all chunks of an epoch."""
         self._refuse_obstacles()  # a number of block_sizes is chosen for this plan
         parts = []

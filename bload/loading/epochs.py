@@ -114,7 +114,7 @@ class Epochs:
             sizes = check_sizes(block_sizes, self.t_max)
             self.block_sizes = sizes if len(sizes) > 1 else ()
         elif block_sizes > 1:
-            plan = self.make_plan(0)
+            plan = self.plan_anew(0)
             given = plan.sequence_lengths, self.t_max, int(block_sizes), self.batch_slots, cost
             sizes = choose_sizes(*given, one_each=plan.segments == plan.blocks)
             rounded = np.unique(round_up(np.array(sizes), self.multiple_of))
@@ -142,7 +142,7 @@ class Epochs:
         }
         return next((option for option, is_set in options.items() if is_set), "")
 
-    def make_plan(self, epoch: int) -> Plan:
+    def plan_anew(self, epoch: int) -> Plan:
         """Make the plan of an epoch anew."""
         arguments = self.lengths, self.packer, self.t_max, self.seed, epoch
         options: dict[str, Any] = {"multiple_of": self.multiple_of, **self.options}
@@ -152,7 +152,7 @@ class Epochs:
         """Return the plan of an epoch, the same on every rank."""
         if self._plan is None or self._epoch != epoch:
             self._plan = self._schedule = None  # freed before the new ones are made
-            self._plan, self._epoch = self.make_plan(epoch), epoch
+            self._plan, self._epoch = self.plan_anew(epoch), epoch
         return self._plan
 
     def first_block(self, position: Position) -> int:

@@ -60,8 +60,8 @@ def pack(
     # blocks in random order, and so the pieces of each
     place_P = rng.permutation(blocks)[block_P]
     for_chance = 63 - len(block_P).bit_length() - blocks.bit_length()
-    chance_P = rng.integers(0, 1 << for_chance, len(block_P))
-    order = np.argsort((place_P << for_chance) | chance_P, kind="stable")
+    key_P = (place_P << for_chance) | rng.integers(0, 1 << for_chance, len(block_P))
+    order = np.argsort(key_P, kind="stable")
     return plan_from_arrays(order, np.bincount(place_P), pieces, lengths, t_max)
 
 

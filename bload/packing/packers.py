@@ -154,8 +154,8 @@ def make_plan(
         _check_aligned(lengths, t_max, sizes, long, multiple_of)
         if "batch_slots" in options:
             options["batch_slots"] //= multiple_of
-    multiples = -(-lengths // multiple_of)
-    if rule.cuts_clips:  # clips are of whole multiples
+    multiples = lengths if multiple_of == 1 else -(-lengths // multiple_of)
+    if rule.cuts_clips and multiple_of > 1:  # clips are of whole multiples
         is_cut = lengths > t_max if rule.keeps_short else slice(None)
         multiples[is_cut] = lengths[is_cut] // multiple_of
     packed = multiples, t_max // multiple_of

@@ -31,11 +31,11 @@ CPU = torch.device("cpu")
 SEEDS = {10_000: 1_000, 200_000: 5, 2_000_000: 3, 10_000_000: 1}
 """Sequences -> plans of bload's packers, for at most so many sequences; of others: 2 plans."""
 OTHERS = {
-    "TRL `pack_dataset`, bfd": ("trl", 200_000),
+    "TRL `pack_dataset`, bfd": ("trl.data_utils", 200_000),
     "Grain first-fit, 8 bins": ("grain", 10_000),
     "`binpacking`": ("binpacking", 10_000),
 }
-"""Name -> package, and the most sequences that it plans."""
+"""Name -> module, and the most sequences that it plans."""
 Planned = tuple[Plan, float, float]
 """A plan, its seconds, and the peak of memory in MiB above that held before."""
 
@@ -87,20 +87,20 @@ def pack_alone(name: str, file: str, t_max: str) -> None:
 
     package, lengths, slots = import_module(name), np.load(file), int(t_max)
     rows = [np.full(length, number, np.int32) for number, length in enumerate(lengths)]
-    if name == "trl":
+    if name == "trl.data_utils":
         data = import_module("datasets").Dataset.from_dict({"item": rows})
     elif name == "grain":
         data = package.MapDataset.source([{"item": row} for row in rows]).to_iter_dataset()
         packer = import_module("grain.experimental").FirstFitPackIterDataset
     began = time.perf_counter()
-    if name == "trl":
+    if name == "trl.data_utils":
         packed = package.pack_dataset(data, slots, "bfd")
     elif name == "grain":
         packed = [*packer(data, length_struct={"item": slots}, num_packing_bins=8)]
     else:
         packed = package.to_constant_volume(dict(enumerate(lengths.tolist())), slots)
     seconds = time.perf_counter() - began
-    if name == "trl":
+    if name == "trl.data_utils":
         packed = packed.with_format("numpy")["item"]
     elif name == "grain":
         packed = [row["item"][row["item_segment_ids"] > 0] for row in packed]

@@ -63,6 +63,7 @@ class Album:
         for video, figure in self.draw():
             folder.mkdir(parents=True, exist_ok=True)
             figure.savefig(folder / f"{video}.png")
+            print(f"written: {folder / video}.png")
 
     def draw(self) -> Iterator[tuple[str, "Figure"]]:
         """Yield name and picture of each video that this rank has seen."""
