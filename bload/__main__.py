@@ -112,7 +112,7 @@ def _table(args: argparse.Namespace, lengths: np.ndarray, names: list[str] | Non
         "{longest}, mean {mean:.3f}\n".format(plural(args.epochs, "epoch"), **summary)
     )
     text = "\n\n".join(map(format_table, tables))
-    left_out = {"fewest", "least", "used"} - {*text.split()}
+    left_out = {"fewest", "used"} - {*text.split()}
     notes = [note for note in NOTES.splitlines() if note.split(":")[0] not in left_out]
     size = f"{args.batch_slots:,} slots" if args.batch_slots else "the largest block's slots"
     print("\n".join([text, *notes]))

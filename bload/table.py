@@ -24,7 +24,6 @@ COLUMNS = (
     ("blocks", "blocks", ","),
     ("fewest", "lower_bound", ","),
     ("padding", "padding", ","),
-    ("least", "lower_bound_padding", ","),
     ("deleted", "deleted", ","),
     ("used", "utilisation", ".1%"),
     ("steps", "steps", ",.0f"),
@@ -34,7 +33,6 @@ COLUMNS = (
 """Title, key of the row and format of each column."""
 NOTES = """
 fewest: a lower bound on the blocks of any packing of the kept frames
-least: the padding of as many blocks
 used: share of the slots of the blocks that hold a frame; fillers left out
 vs naive, vs ragged: how many times fewer slots than with naive padding or
     ragged batches; fillers of the last step, and waiting for other ranks, count
@@ -124,7 +122,7 @@ def format_table(rows: Sequence[dict[str, Any]]) -> str:
     cells = [[title, *(_cell(row[key], form) for row in rows)] for title, key, form in COLUMNS]
     cells = [[head, "-" * max(map(len, [head, *rest])), *rest] for head, *rest in cells]
     terminal = shutil.get_terminal_size((200, 24)).columns
-    for title in ("least", "fewest", "used"):
+    for title in ("fewest", "used"):
         if sum(len(column[1]) + 2 for column in cells) - 2 > terminal:
             cells = [column for column in cells if column[0] != title]
     names, *figures = cells

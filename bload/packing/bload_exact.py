@@ -59,9 +59,11 @@ def pack(
         blocks += added
     # blocks in random order, and so the pieces of each
     place_P = rng.permutation(blocks)[block_P]
-    for_chance = 63 - len(block_P).bit_length() - blocks.bit_length()
-    key_P = (place_P << for_chance) | rng.integers(0, 1 << for_chance, len(block_P))
-    order = np.argsort(key_P, kind="stable")
+    for_piece = len(block_P).bit_length()
+    for_chance = 63 - for_piece - blocks.bit_length()
+    order = (place_P << for_chance) | rng.integers(0, 1 << for_chance, len(block_P))
+    order = np.sort((order << for_piece) | np.arange(len(order)))  # argsort takes six times as long
+    order &= (1 << for_piece) - 1
     return plan_from_arrays(order, np.bincount(place_P), pieces, lengths, t_max)
 
 

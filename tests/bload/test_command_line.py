@@ -37,7 +37,7 @@ def test_the_table_of_action_genome(run, monkeypatch):
     assert paddings.items() > expected.items()
     assert paddings["bload_exact"] == rows["bload"]["lower_bound_padding"] == 65
     monkeypatch.setenv("COLUMNS", "80")
-    assert all(len(line) <= 80 and "least" not in line for line in run("table").splitlines())
+    assert all(len(line) <= 80 and "fewest" not in line for line in run("table").splitlines())
     monkeypatch.delenv("COLUMNS")
     text = run("table", "--epochs", "2")
     assert "534,831" in text
