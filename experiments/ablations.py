@@ -10,7 +10,7 @@ Holm's correction is within a question (dev/LOG.md, "The headline, again").
 from pathlib import Path
 
 from experiments.intervals import corrected, signed, student
-from experiments.runs import name_splits, read_runs
+from experiments.runs import name_splits, read_runs, refuse_mixtures
 from experiments.study import markdown, name_missing, report_runs
 
 QUESTIONS = {
@@ -28,7 +28,7 @@ def tables(folder: Path) -> str:
     runs = read_runs(folder)
     loaders = runs["loader.name"]
     loader = "bload" if "bload" in {*loaders} else loaders.mode()[0]
-    runs = runs[loaders == loader]
+    runs = refuse_mixtures(runs[loaders == loader], *DEFAULTS)
     by_change = {key: seeds.set_index("train.seed") for key, seeds in runs.groupby([*DEFAULTS])}
     base = by_change.get(tuple(DEFAULTS.values()), runs[:0])
     rows = [["", "no change", f"{len(base)}", student(base.recall).text(), ""]]

@@ -19,7 +19,7 @@ from bload.schedule.balance import BALANCES, make_schedule
 from datasets.files import exit_on_input_error
 from experiments import study
 from experiments.intervals import student
-from experiments.runs import name_splits, read_runs
+from experiments.runs import name_splits, read_runs, refuse_mixtures
 
 RANKS = 8
 """Ranks to count for, with one block per rank and step or four."""
@@ -65,6 +65,8 @@ def tables() -> str:
 def learned_table(folder: Path) -> str:
     """Tabulate Recall@20 and the mean loss of the last tenth, and each minus `none`, by seed."""
     runs, rows = read_runs(folder), []
+    loader = runs["loader.name"].mode()[0]
+    runs = refuse_mixtures(runs[runs["loader.name"] == loader], "loader.balance")
     for balance in LEARNED:
         seeds = runs[runs["loader.balance"] == balance]
         rows.append([f"`{balance}`", f"{seeds.all_steps.mean():,.0f}", len(seeds)])
@@ -72,8 +74,8 @@ def learned_table(folder: Path) -> str:
             table = runs.pivot_table(key, "train.seed", "loader.balance").reindex(columns=LEARNED)
             difference = student(table[balance] - table["none"]).text(digits, sign=True)
             rows[-1] += [student(seeds[key]).text(digits), difference * (balance != "none")]
-    heads = ["`loader.balance`", "steps", "seeds", f"Recall@20, {name_splits(runs)}"]
-    heads += ["minus `none`", "last loss", "minus `none`"]
+    heads = [f"`{loader}` with `loader.balance`", "steps", "seeds"]
+    heads += [f"Recall@20, {name_splits(runs)}", "minus `none`", "last loss", "minus `none`"]
     table = study.markdown([row for row in rows if row[2]], heads)
     missing = [balance for balance in LEARNED if balance not in {*runs["loader.balance"]}]
     return table + study.name_missing(missing)

@@ -22,7 +22,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 from bload import InputError
 from bload.packing.packers import PACKERS
 from experiments.intervals import ratio, signed, student
-from experiments.runs import name_splits, read_curves, read_runs
+from experiments.runs import name_splits, read_curves, read_runs, refuse_mixtures
 from experiments.study import look_of, markdown, name_missing, report_runs
 
 LOADER, SEED = "loader.name", "train.seed"
@@ -32,7 +32,7 @@ SHARE = 0.9
 
 def read(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Read the runs, and the points of their curves with a known Recall@20."""
-    runs = read_runs(folder)
+    runs = refuse_mixtures(read_runs(folder), LOADER)
     curves = read_curves(folder).dropna(subset="recall")
     if curves.empty:
         raise InputError(f"{folder} has no evaluation; give its runs train.eval_every")

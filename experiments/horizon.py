@@ -22,7 +22,7 @@ from datasets.synthetic.observers import EVERYTHING, MEMORYLESS, expected_recall
 from datasets.synthetic.script import write_scripts
 from datasets.synthetic.world import World
 from experiments.intervals import corrected, signed, student
-from experiments.runs import name_splits, read_runs
+from experiments.runs import name_splits, read_runs, refuse_mixtures
 from experiments.study import INK, look_of, markdown, name_missing, report_runs
 
 SEED, DWELL, CUES = "train.seed", "dataset.dwell", "dataset.cue_rate"
@@ -39,7 +39,8 @@ def read_ways(folder: Path) -> pd.DataFrame:
         raise InputError(f"{folder} has no run with {CUES}=0, as experiment=horizon trains them")
     place = runs.get("loader.place", runs["loader.name"])  # a column if sampling is there
     way = runs["loader.name"].mask(place == "first", FIRST).mask(place == "fixed", FIXED)
-    return runs.assign(way=way.mask(runs["train.starts"] == "ignored", NO_TABLE))
+    runs = runs.assign(way=way.mask(runs["train.starts"] == "ignored", NO_TABLE))
+    return refuse_mixtures(runs, "way", "split", DWELL, CUES)
 
 
 def subtract(runs: pd.DataFrame, other: str, key: str = "recall") -> pd.DataFrame:

@@ -167,18 +167,18 @@ def speakers_table(rows: pd.DataFrame) -> str:
 
 def runs_table(folder: Path, key: str) -> str:
     """Tabulate Recall@20 by the values of a key, and `bload` minus it by seed."""
-    rows = []
+    cells, rows = [], dict[str, dict[str, str]]()
     for value, runs in read_runs(folder).groupby(key):
         ways = {name: way.set_index(SEED).recall for name, way in split_ways(runs)}
         plain = [name for name in ways if name.split(",")[0] == "bload" and "=gap" not in name]
         base = ways[plain[0]] if plain else runs.recall[:0]
-        gains = corrected(base - recall for recall in ways.values())
-        texts = {
-            name: f"{ways[name].mean():.1f}; {gain}" for name, gain in zip(ways, gains, strict=True)
-        }
-        texts |= {name: student(ways[name]).text() for name in plain}
-        rows.append({f"{key}; Recall@20; `bload` minus it": f"{value:g}", **texts})
-    return pd.DataFrame(rows).fillna("").to_markdown(index=False, disable_numparse=True)
+        for name, recall in ways.items():
+            cells.append((f"{value:g}", name, recall, recall[:0] if name in plain else base))
+    gains = corrected(base - recall for *_, recall, base in cells)
+    for (value, name, recall, base), gain in zip(cells, gains, strict=True):
+        row = rows.setdefault(value, {f"{key}; Recall@20; `bload` minus it": value})
+        row[name] = f"{recall.mean():.1f}; {gain}" if len(base) else student(recall).text()
+    return pd.DataFrame(rows.values()).fillna("").to_markdown(index=False, disable_numparse=True)
 
 
 TABLES: dict[str, Callable[[Path], str]] = {

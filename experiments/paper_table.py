@@ -68,12 +68,12 @@ def split_ways(runs: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     keys = [key for key in runs if key.startswith(groups) and key not in same]
     clips = runs.get("loader.clips", runs[LOADER])
     runs = runs.assign(way=[*map(study.name_way, runs[LOADER], clips)])
-    order = runs[LOADER].map([*PACKERS].index)
+    order = runs[LOADER].map(lambda name: [*PACKERS, name].index(name))
     runs = runs.assign(order=order).sort_values(["order", "way", "epochs"], kind="stable")
-    differ = runs[keys].astype(str).groupby([runs.way, runs.epochs]).nunique().max() > 1
+    differ = runs[keys].map(str).groupby([runs.way, runs.epochs]).nunique().max() > 1
     names = runs.way
     for key in differ.index[differ]:
-        names = names + f", {key}=" + runs[key].astype(str)
+        names = names + f", {key}=" + runs[key].map(str)
     for (name, _), seeds in runs.groupby([names, runs.epochs], sort=False):
         yield name, seeds
 

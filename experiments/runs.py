@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from bload.errors import InputError
-from datasets.files import exit_on_input_error
+from datasets.files import exit_on_input_error, write_whole
 from experiments.study import make_parser
 from training.folder import read_json, read_lines
 
@@ -47,6 +47,17 @@ def read_curves(folder: Path) -> pd.DataFrame:
     table = pd.read_csv(file) if file.exists() else pd.concat(map(curve, finished_runs(folder)))
     curves = [add_up(rows) for _, rows in table.groupby("run", sort=False)]
     return with_recall(pd.concat(curves, ignore_index=True))
+
+
+def refuse_mixtures(runs: pd.DataFrame, *keys: str) -> pd.DataFrame:
+    """Return runs, of which at most one has a seed and values of `keys`; else raise InputError."""
+    twice = runs[runs.duplicated(["train.seed", *keys], keep=False)]
+    if len(twice):
+        raise InputError(
+            f"this table does not tell apart {' and '.join(twice.run[:2])}, which differ in more "
+            "than it shows; make it of a folder without one of them"
+        )
+    return runs
 
 
 def name_splits(runs: pd.DataFrame) -> str:
@@ -111,9 +122,12 @@ def main() -> None:
     parser.add_argument("to", type=Path, help="folder for runs.csv and curves.csv")
     args = parser.parse_args()
     runs = [run for folder in args.folders for run in finished_runs(folder)]
+    if len({run.name for run in runs}) < len(runs):
+        raise InputError("two of the folders hold runs of one name, whose curves would become one")
     args.to.mkdir(parents=True, exist_ok=True)
-    pd.DataFrame(map(run_row, runs)).to_csv(args.to / "runs.csv", index=False)
-    pd.concat(map(curve, runs)).to_csv(args.to / "curves.csv", index=False)
+    tables = {"runs": pd.DataFrame(map(run_row, runs)), "curves": pd.concat(map(curve, runs))}
+    for name, table in tables.items():
+        write_whole(args.to / f"{name}.csv", table.to_csv(index=False))
     print(f"{len(runs)} runs: {args.to / 'runs.csv'}, {args.to / 'curves.csv'}")
 
 

@@ -1,6 +1,6 @@
 """Block size: what are shorter and longer blocks worth?
 
-    python train.py experiment=tmax_sweep                   # 50 runs of 5 to 7 minutes
+    python train.py experiment=tmax_sweep                   # 50 runs of 4 to 7 minutes
     python -m experiments.tmax_sweep [FOLDER]
 
 `bload` and `bload_exact`; videos longer than a block are split. Sizes are judged by Recall@20 minus
@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from experiments.intervals import corrected, student
-from experiments.runs import name_splits, read_runs
+from experiments.runs import name_splits, read_runs, refuse_mixtures
 from experiments.study import RESULTS, markdown, name_missing, report_runs
 
 
@@ -22,7 +22,8 @@ def tables(folder: Path) -> str:
 
     Seconds of an epoch are left out of the committed runs, which trained beside other work.
     """
-    runs, rows, timed = read_runs(folder), [], folder != RESULTS / "tmax_sweep"
+    runs, rows = refuse_mixtures(read_runs(folder), "loader.name", "t_max"), []
+    timed = folder != RESULTS / "tmax_sweep"
     for loader, sweep in runs.groupby("loader.name"):
         recall = sweep.pivot_table("recall", "train.seed", "t_max")
         middle = recall.columns[recall.shape[1] // 2]

@@ -48,8 +48,8 @@ class ModelConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.width % self.heads:
-            raise InputError(f"model.heads is {self.heads}; give a divisor of width {self.width}")
+        if self.width % self.heads or self.width % 4:
+            raise InputError(f"model.width is {self.width}; give one that 4 and heads divide")
 
 
 @dataclass

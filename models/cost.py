@@ -129,12 +129,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m models.cost", description="Parameters, FLOPs and memory of a network."
     )
-    parser.add_argument("model", help="a name in configs/model")
+    folder = Path(__file__).parents[1] / "configs" / "model"
+    paths = {path.stem: path for path in folder.glob("*.yaml")}
+    parser.add_argument("model", choices=sorted(paths))
     parser.add_argument("--frame-size", type=int, nargs=2, default=(64, 64), metavar=("H", "W"))
     parser.add_argument("--precision", choices=("float32", "bf16"), default="float32")
     args = parser.parse_args(arguments)
-    path = Path(__file__).parents[1] / "configs" / "model" / f"{args.model}.yaml"
-    cfg, device = ModelConfig(**yaml.safe_load(path.read_text())), torch.device("cpu")
+    cfg, device = ModelConfig(**yaml.safe_load(paths[args.model].read_text())), torch.device("cpu")
     precision = torch.autocast("cpu", torch.bfloat16, enabled=args.precision == "bf16")
     cost = measure_cost(cfg, tuple(args.frame_size), (1, 94), precision, device)
     whole, least = (cost.step_bytes(share) / GIB for share in (0, 1))

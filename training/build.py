@@ -62,7 +62,8 @@ class Training:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state dicts that steps change, by name of the attribute."""
-        parts = {"model": self.model, "average": self.average}
+        averaged = self.average and self.average.n_averaged  # before, it has first weights
+        parts = {"model": self.model, "average": self.average if averaged else None}
         state: dict[str, Any] = {name: part.state_dict() for name, part in parts.items() if part}
         return state | {"optimisers": [part.state_dict() for part in self.optimisers]}
 
@@ -71,7 +72,7 @@ class Training:
         self.model.load_state_dict(state["model"])
         for optimiser, saved in zip(self.optimisers, state["optimisers"], strict=True):
             optimiser.load_state_dict(saved)
-        if self.average:
+        if self.average and "average" in state:
             self.average.load_state_dict(state["average"])
 
     def set_rates(self, epochs_done: float) -> float:
@@ -157,7 +158,7 @@ def open_training(
     choose_kernels(cfg.train.amp, cfg.train.deterministic, one_shape)
     train = cfg.train
     if train.slots:  # the epochs nearest to them; the warm-up keeps its share
-        epochs = max(1, round(train.slots / data.loader.account.processed))
+        epochs = saved.get("epochs") or max(1, round(train.slots / data.loader.account.processed))
         warmup_epochs = train.warmup_epochs * epochs / train.epochs
         cfg = replace(cfg, train=replace(train, epochs=epochs, warmup_epochs=warmup_epochs))
     return build_training(cfg, ranks, model, data.source, data.loader)

@@ -70,20 +70,13 @@ def restore(saved: dict[str, Any], path: Path, training: Training) -> tuple[Prog
     """Restore a run from the contents of a checkpoint; return its progress and a message.
 
     Raises:
-        InputError: the checkpoint belongs to other data, or to another number of ranks with weights
-            of their own.
+        InputError: the checkpoint belongs to other data.
     """
     ranks, loader = training.ranks, training.loader
     with ranks.agree_on_errors(), reading(path, "give another checkpoint"):
         loader.sampler.load_state_dict(saved["loader"])
         training.load_state_dict(saved)
         if states := saved["rank_states"]:
-            if len(states) != ranks.world_size:
-                raise InputError(
-                    f"{path} holds {len(states)} ranks, each with weights of its own, and here are "
-                    f"{ranks.world_size}; go on with {len(states)}, or start anew with "
-                    "run.resume=never"
-                )
             training.load_state_dict(states[ranks.rank])
         progress = Progress(**saved["progress"])
     place = f"{path}: epoch {loader.sampler.epoch + 1}, step {loader.step}"

@@ -125,9 +125,9 @@ def compose_job(name: str, overrides: Sequence[str]) -> Any:
         raise InputError(words) from error
 
 
-def sweep_lines(params: Mapping[str, Any], overrides: Sequence[str]) -> list[list[str]]:
+def sweep_lines(params: Mapping[str, Any] | None, overrides: Sequence[str]) -> list[list[str]]:
     """Return the overrides of each job of a sweep, as Hydra does; later ones of a key count."""
-    lines = [*(f"{key}={values}" for key, values in params.items()), *overrides]
+    lines = [*(f"{key}={values}" for key, values in (params or {}).items()), *overrides]
     return BasicSweeper.split_arguments(OverridesParser.create().parse_overrides(lines), None)[0]
 
 

@@ -61,6 +61,7 @@ def evaluate_all(cfg: EvalJob, ranks: Ranks) -> dict[str, Any]:
     with ranks.agree_on_errors():
         paths = find_checkpoints(cfg.checkpoint)
         check_outputs(cfg, len(paths))
+    paths = ranks.gather(paths)[0]
     opened: dict[str, VideoSource] = {}
     results: dict[str, dict[str, Any]] = {}
     relations: list[dict[str, Any]] = []
@@ -97,6 +98,9 @@ def evaluate_checkpoint(
         pairs_KR = trained_pairs(Path(dataset["root"]), **trained)
         if pairs_KR is None:  # the data are elsewhere now
             pairs_KR = trained_pairs(source.root, **trained)
+    epoch, step = checkpoint["epoch"], checkpoint["loader"]["step"]
+    if len({*ranks.gather((epoch, step))}) > 1:
+        raise AgreedError(f"ranks read {path} at different steps; give one that no run writes")
     album, starts = Album(source, cfg.pictures), cfg.starts or train["starts"]
     metadata = {"checkpoint": str(path), "split": source.split, "root": str(source.root)}
     metadata |= {**trained, "starts": starts}
@@ -117,7 +121,6 @@ def evaluate_checkpoint(
         album.save(folder)
     except Exception as error:  # a picture ends nothing
         print(f"warning: no pictures in {folder}: {error}")
-    epoch, step = checkpoint["epoch"], checkpoint["loader"]["step"]
     is_ended = epoch >= checkpoint.get("epochs", 0)  # older ones do not say
     place = "" if is_ended else f" in epoch {epoch + 1}, step {step}, before the end of its run"
     ranks.print(

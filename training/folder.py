@@ -134,15 +134,18 @@ class RunFolder:
         A key that the saved config does not have, as it is newer, had its default. Before the end
         the data's root and the slots of a step may differ: its plan is compared when it goes on.
         """
-        saved = read_json(self.config) if self.config.exists() else {}
-        changed = []
+        is_kept = self.config.exists() and cfg.run.resume != "never"
+        saved, changed = read_json(self.config) if is_kept else {}, []
+        of_ranks = cfg.train.sync != "allreduce" or cfg.loader.balance == "queue"
+        if saved and of_ranks and saved["ranks"] != ranks:
+            changed.append(f"the number of ranks was {saved['ranks']} and is {ranks}")
         is_finished = self.summary.exists() and cfg.run.resume != "elastic"
         if is_finished and saved:
             t_max, was = read_json(self.summary)["t_max"], saved["train"]
             batches = ranks * cfg.train.micro_batches, saved["ranks"] * was["micro_batches"]
             slots = slots_of_step(cfg.train.batch_slots, batches[0], t_max)
             is_same = slots == slots_of_step(was["batch_slots"], batches[1], t_max)
-            if find_packer(cfg.loader.name).makes_batches:
+            if find_packer(cfg.loader.name).makes_batches or cfg.loader.block_sizes != 1:
                 is_same &= batches[0] == batches[1]
             if not is_same or saved["dataset"]["root"] != cfg.dataset.root:
                 changed.append("its data's root or the slots of its steps were others")
@@ -191,7 +194,7 @@ class RunFolder:
         config = {**asdict(cfg), "ranks": count, "run_name": run_name(cfg, count)}
         self.write_json(self.config, config)
         self.write_json(self.made_on, environment())
-        for path in (self.summary, self.page, self.picture):
+        for path in (self.summary, self.page, self.picture, self.relations):
             path.unlink(missing_ok=True)
 
     def write_json(self, path: Path, value: Any) -> None:

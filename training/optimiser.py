@@ -83,8 +83,8 @@ def build_optimisers(model: nn.Module, cfg: TrainConfig) -> list[torch.optim.Opt
         if not parameter.requires_grad:
             continue
         matrix = parameter.dim() > 1 and "embed" not in name
-        uses_muon = cfg.muon_lr is not None and matrix and name.startswith(LAYERS)
-        key = uses_muon, name.startswith("backbone."), matrix
+        is_layer = matrix and parameter.dim() == 2 and name.startswith(LAYERS)
+        key = is_layer and cfg.muon_lr is not None, name.startswith("backbone."), matrix
         groups.setdefault(key, []).append(parameter)
     muon_groups: list[dict[str, Any]] = []
     adamw_groups: list[dict[str, Any]] = []

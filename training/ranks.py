@@ -53,18 +53,18 @@ class Ranks:
 
     @contextmanager
     def agree_on_errors(self) -> Iterator[None]:
-        """Raise on every rank the first `InputError` that the body raises on any.
+        """Raise on every rank the first `InputError` or `OSError` that the body raises on any.
 
         Otherwise the other ranks would go on, and meet the failed rank in its next job. The body
         must not wait for other ranks.
 
         Raises:
-            AgreedError: in place of the `InputError`.
+            AgreedError: in their place.
         """
         own_error = None
         try:
             yield
-        except InputError as error:
+        except (InputError, OSError) as error:
             own_error = error
         message = next(filter(None, self.gather(own_error and str(own_error))), None)
         if message:

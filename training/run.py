@@ -115,7 +115,7 @@ class Run:
         is_due = not step or minutes >= self.cfg.train.checkpoint_minutes
         save, signal_number = self.ranks.largest(is_due, self.ranks.stop.signal_number)
         if save or signal_number or self.is_evaluation_due:
-            self.sums.lap("seconds")
+            self.sums.lap(*["seconds"] * bool(step))
             self.progress.epoch_sums = self.ranks.gather(self.sums.state())
             self.progress.row_states = self.ranks.gather(pack_row_states(self.row_states))
             self.save()
@@ -127,8 +127,7 @@ class Run:
 
     def save(self, path: Path | None = None) -> None:
         """Write a checkpoint, by default the run's latest; all ranks call this."""
-        path = path or self.folder.last
-        save_checkpoint(path, self.cfg, self.training, self.progress)
+        save_checkpoint(path or self.folder.last, self.cfg, self.training, self.progress)
         self.saved_at = time.monotonic()
 
     def validate_if_due(self) -> None:
@@ -215,10 +214,10 @@ def prepare_run(cfg: TrainJob, ranks: Ranks) -> tuple[RunFolder, dict[str, Any] 
     with ranks.agree_on_errors():
         if not name.parts or {"..", "/"} & {*name.parts}:
             raise InputError(f"run.name is {cfg.run.name}, a folder outside of run.root")
+        folder.check_same_config(cfg, ranks.world_size)
         summary: dict[str, Any] = {}
-        if cfg.run.resume != "never":
-            folder.check_same_config(cfg, ranks.world_size)
-            summary = read_json(folder.summary) if folder.summary.exists() else {}
+        if cfg.run.resume != "never" and folder.summary.exists():
+            summary = read_json(folder.summary)
     if not any(ranks.gather(bool(summary))):
         return folder, None
     recall = f" with {100 * summary['with/recall@20']:.2f} % Recall@20" if summary else ""
@@ -255,6 +254,7 @@ def begin_or_resume(
     """Build a run, restored from its checkpoint if there is one; return it and remarks on it."""
     loader = data.loader
     with ranks.agree_on_errors():
+        folder.check_same_config(cfg, ranks.world_size)  # another process had the lock before
         path, saved, remarks = open_checkpoint(folder.checkpoints(cfg.run.resume))
     if len({*ranks.gather(path is None)}) > 1:
         raise AgreedError(

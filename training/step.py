@@ -21,6 +21,7 @@ from models.criterion import loss_divisors
 from models.targets import to_tensors
 from training.build import Training
 from training.ranks import autocast
+from training.stopping import AgreedError
 
 RowStates = list[Any] | None
 
@@ -99,7 +100,7 @@ def diverged(
     """Return the error of a step whose gradient is not finite, which names its first videos."""
     targets = [target for batch in batches for target in batch.targets]
     names = list(dict.fromkeys(video_of(target.name) for target in targets))
-    return InputError(
+    return (InputError if training.has_own_weights else AgreedError)(
         f"the gradient is {norm} in epoch {place.epoch + 1}, step {place.step_index + 1}: "
         f"rank {training.ranks.rank}'s loss is {loss} in videos {', '.join(names[:8])}; lower "
         f"train.lr ({training.cfg.lr}) or set train.amp=off; the last good checkpoint is in the "

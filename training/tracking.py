@@ -61,8 +61,7 @@ class Tracker:
         self.file.write(json.dumps(line) + "\n")
         self.file.flush()
         if self.wandb is not None:
-            numbers = {k: value for k, value in figures.items() if isinstance(value, int | float)}
-            values = {f"{kind}/{key}": value for key, value in numbers.items()}
+            values = {f"{kind}/{k}": v for k, v in figures.items() if isinstance(v, int | float)}
             # wandb's own step counts the optimiser's steps over all epochs.
             finished = sum(figures["steps"] for figures in self.progress.epochs)
             is_current = epoch > len(self.progress.epochs)

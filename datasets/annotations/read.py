@@ -80,6 +80,8 @@ def divide(videos: tuple[Video, ...], split: str, validation: float) -> tuple[Vi
         return videos
     drawn = np.random.default_rng(0).permutation(len(videos))
     count = max(1, round(validation * len(videos)))
+    if count == len(videos):
+        raise InputError(f"dataset.validation={validation} takes all {count} videos; lower it")
     members = drawn[:count] if split == "validation" else drawn[count:]
     return tuple(videos[index] for index in sorted(members))
 

@@ -24,11 +24,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="videos at a time")
     parser.add_argument("--check", action="store_true", help="report; write nothing")
     args = parser.parse_args(arguments)
+    workers = args.workers if args.workers > 0 else os.cpu_count() or 1
     if args.check:
-        report, problems, command = check(Path(args.root), args.workers)
+        report, problems, command = check(Path(args.root), workers)
         print(f"{report}\n\nnext: {command or 'fix the problems above, then this again'}")
         return 1 if problems else 0
-    missing, problems = prepare(args.root, args.workers)
+    missing, problems = prepare(args.root, workers)
     print(f"{missing:,} annotated frames are missing{'; type this again' * bool(missing)}")
     print(*problems.sentences(), sep="\n", file=sys.stderr)
     return 1 if missing else 0

@@ -3,6 +3,8 @@
 Nothing is written.
 """
 
+import json
+import shlex
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from datasets.annotations.frame_names import video_of
 from datasets.annotations.problems import Problems
 from datasets.frames.decode import decode
 from datasets.prepare.extract import VIDEOS_FOLDER
-from datasets.synthetic.world import SPLITS
+from datasets.synthetic.world import SPLITS, World
 
 
 def check(root: Path, workers: int = 1) -> tuple[str, Problems, str]:
@@ -62,7 +64,7 @@ def check(root: Path, workers: int = 1) -> tuple[str, Problems, str]:
         found = [problem for problem in tqdm(jobs, "frames", len(size_of), disable=None) if problem]
     for kind, example in found:
         problems.add(kind, example)
-    right, videos = len(size_of) - len(found), {video_of(name) for name in entries_of}
+    right, videos = len(size_of) - len(found), {video_of(str(name)) for name in entries_of}
     lines += ["", f"of {len(size_of):,} frames that count {right:,} are as they should be"]
     if not synthetic:
         count = sum((root / VIDEOS_FOLDER / video).is_file() for video in videos)
@@ -70,8 +72,13 @@ def check(root: Path, workers: int = 1) -> tuple[str, Problems, str]:
     lines += ["", f"problems in all: {len(problems):,}", *problems.sentences()]
     command = f"python -m datasets.prepare --root {root}" if is_right and not synthetic else ""
     if not problems:
-        data = "dataset=synthetic" if synthetic else "experiment=action_genome"
-        command = f"torchrun --shutdown-timeout 120 train.py {data} dataset.root={root}"
+        data = ["experiment=action_genome"]
+        if synthetic:
+            knobs, usual = json.loads((root / read.KNOBS_FILE).read_text()), World().knobs
+            changed = [key for key in usual if knobs[key] != usual[key]]
+            data = ["dataset=synthetic", *(f"dataset.{key}={knobs[key]}" for key in changed)]
+        data += [f"dataset.root={shlex.quote(str(root))}"]
+        command = f"torchrun --shutdown-timeout 120 train.py {' '.join(data)}"
     return "\n".join(lines), problems, command
 
 

@@ -87,7 +87,7 @@ def extract(video: Path, frames: Path, names: Sequence[str]) -> tuple[str, str] 
     part.mkdir()
     try:
         log = run_ffmpeg(video, list(map(frame_number, names)), part)
-        written = sorted(part.iterdir())
+        written = sorted(part.glob("*.png"))
         (frames / video.name).mkdir(exist_ok=True)
         for path, name in zip(written, names, strict=False):
             os.replace(path, frames / name)
@@ -115,7 +115,8 @@ def run_ffmpeg(video: Path, numbers: Sequence[int], folder: Path) -> str:
     command += ["-map", "0:v:0", "-frames:v", str(max(numbers)), "-fps_mode", "cfr"]
     command += ["-c:v", "wrapped_avframe", "-f", "null", "-"]
     command += ["-dec", "0:0", "-filter_complex", f"[dec:0]select='{terms[0]}'[out]"]
-    command += ["-map", "[out]", "-fps_mode", "passthrough", "%06d.png"]
+    command += ["-map", "[out]", "-fps_mode", "passthrough"]
+    command += ["-atomic_writing", "1", "%06d.png"]  # whole files alone have this name
     pipe, devnull = subprocess.PIPE, subprocess.DEVNULL
     process = subprocess.run(command, cwd=folder, stdin=devnull, stderr=pipe, check=False)
     return process.stderr.decode(errors="replace")

@@ -11,7 +11,7 @@ one (codes of two relations among the unknown).
 An observer lists each object once with the best relation of each group, like constraint ``with``
 for a model that predicts each pair once. It lists first what adds most to its expected recall: the
 triplets of greatest ``E[1(triplet holds) / G]``. For recall on memory-dependent triplets it makes a
-separate list, in which G counts only these. datasets/README.md says what follows for models.
+separate list, in which G counts only these. docs/evaluation.md says what follows for models.
 
 T labelled frames, M objects, R = 26 relations, C codes.
 """

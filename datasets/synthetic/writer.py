@@ -51,6 +51,9 @@ def _write_root(root: Path, world: World) -> None:
             f"{root} exists, is not empty and holds no synthetic data, and is never overwritten; "
             "give another path, or dataset=action_genome for videos of your own"
         )
+    if root.is_mount():
+        raise InputError(f"{root} is a mount point; give a folder in it")
+    root = root.resolve()  # a link to an empty folder stays
     partial = root.parent / f".{root.name}.partial"
     shutil.rmtree(partial, ignore_errors=True)
     (partial / "annotations").mkdir(parents=True)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import torch
 
-from bload import InputError
+from bload.errors import InputError, check_choice
 from datasets.files import exit_on_input_error
 from experiments.benchmarks import format_tables
 from experiments.study import RESULTS, make_parser, publish, read_rows, write_rows
@@ -39,6 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     os.environ["OMP_NUM_THREADS"] = "1"  # for processes started later
     torch.set_num_threads(1)
+    for name in args.names:
+        check_choice("name", name, ALL)
     for name in args.names or NAMES:
         module, path = import_module(f"experiments.benchmarks.{name}"), folder / f"{name}.csv"
         if not args.tables:

@@ -1,10 +1,12 @@
 """Every study of runs tabulates what its folder holds, whatever is missing."""
 
 import importlib
+import shutil
 
 import pandas as pd
 import pytest
 
+from bload import InputError
 from experiments import balance, horizon, paper_table
 from experiments.study import RESULTS
 
@@ -36,6 +38,18 @@ def test_a_study_makes_its_table_of_any_runs(study, folder):
 
 def test_balance_makes_its_table_of_any_runs(folder):
     assert "No finished run of window, queue." in balance.learned_table(folder)
+
+
+@pytest.mark.parametrize("study", ["ablations", "balance", "convergence", "tmax_sweep"])
+def test_a_study_refuses_runs_that_differ_in_what_its_table_does_not_show(study, tmp_path):
+    name = "balance_learning" if study == "balance" else study
+    shutil.copytree(RESULTS / name, tmp_path, dirs_exist_ok=True)
+    runs = pd.read_csv(tmp_path / "runs.csv", keep_default_na=False)
+    more = runs[:1].assign(run="other", **{"train.lr": 1.0})
+    pd.concat([runs, more]).to_csv(tmp_path / "runs.csv", index=False)
+    module = importlib.import_module(f"experiments.{study}")
+    with pytest.raises(InputError, match=r"does not tell apart .* and other"):
+        (balance.learned_table if study == "balance" else module.tables)(tmp_path)
 
 
 @pytest.mark.parametrize("held", HELD.values(), ids=HELD)

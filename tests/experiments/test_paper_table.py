@@ -5,6 +5,7 @@ import pandas as pd
 from experiments.paper_table import name_left_out, recall_table, runs_by_table, split_ways
 
 TEMPORAL = "model.temporal"
+T_MAX = ("naive", "nan"), ("bload", "nan"), ("bload", "128.0")
 
 
 def test_runs_that_differ_in_more_than_the_seed_are_not_averaged():
@@ -22,6 +23,10 @@ def test_runs_that_differ_in_more_than_the_seed_are_not_averaged():
     names = [f"bload, {TEMPORAL}={of}" for of in ("dds", "gru")]
     assert [name for name, _ in split_ways(more)][1:] == names
     assert "-5.3" not in recall_table(more, "")  # which of the two would be less?
+    larger = runs[::2].assign(**{"loader.t_max": 128.0})  # null elsewhere, as for all of naive
+    names = [name for name, _ in split_ways(pd.concat([runs, larger]))]
+    assert names == [f"{of}, loader.t_max={size}" for of, size in T_MAX]
+    assert [*dict(split_ways(runs.replace("naive", "mine")))] == ["bload", "mine"]
 
 
 def test_what_is_in_no_table_is_named():

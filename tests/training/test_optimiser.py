@@ -4,8 +4,9 @@ import math
 from dataclasses import replace
 
 import pytest
+from torch import nn
 
-from training.optimiser import rate_factor
+from training.optimiser import build_optimisers, rate_factor
 
 
 @pytest.mark.parametrize(
@@ -21,3 +22,10 @@ from training.optimiser import rate_factor
 def test_the_rate_is_a_function_of_the_epoch(small_job, name, warmup, epoch, factor):
     keys = {"schedule": name, "epochs": 10, "warmup_epochs": warmup, "step_at": 0.7}
     assert rate_factor(replace(small_job.train, **keys), epoch) == pytest.approx(factor, abs=1e-12)
+
+
+def test_muon_takes_matrices_alone(small_job):
+    model = nn.ModuleDict({"object_branch": nn.Sequential(nn.Conv1d(4, 4, 3), nn.Linear(4, 4))})
+    muon, adamw = build_optimisers(model, replace(small_job.train, muon_lr=0.1))
+    assert [len(group["params"]) for group in muon.param_groups] == [1]
+    assert sum(len(group["params"]) for group in adamw.param_groups) == 3

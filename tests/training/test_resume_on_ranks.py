@@ -1,6 +1,7 @@
 """A run on several ranks goes on after a stop, on as many of them or on others."""
 
 from dataclasses import replace
+from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -9,7 +10,10 @@ import train
 from bload import InputError
 from tests.training import jobs
 from tests.training.jobs import assert_same_run, metrics, one_rank, only_run, train_until
+from training.config import EvalJob
+from training.evaluation import evaluate_checkpoint
 from training.optimiser import rate_factor
+from training.stopping import AgreedError
 
 OFTEN = ("train.eval_every=1", "train.checkpoint_minutes=0", "train.log_every=1")
 
@@ -51,6 +55,21 @@ def refused_on_own_disks(ranks, cfg):
 @pytest.mark.dist
 def test_machines_that_share_no_folder_are_told_when_they_resume(config, two_ranks):
     two_ranks.run(refused_on_own_disks, config(*SHORT))
+
+
+def refused_at_different_steps(ranks, cfg):
+    paths = []
+    for step in (1, 3):  # of which rank 0 may be writing the last
+        job = replace(cfg, run=replace(cfg.run, name=f"{step}"))
+        train_until(ranks, job, (0, step))
+        paths.append(Path(cfg.run.root, job.run.name, "last.pt"))
+    with pytest.raises(AgreedError, match=r"ranks read .*last\.pt at different steps"):
+        evaluate_checkpoint(EvalJob(""), paths[ranks.rank], ranks, {})
+
+
+@pytest.mark.dist
+def test_ranks_evaluate_one_checkpoint(config, two_ranks):
+    two_ranks.run(refused_at_different_steps, config(*SHORT))
 
 
 def steps_of(folder):

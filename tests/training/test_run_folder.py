@@ -11,6 +11,7 @@ from bload.errors import InputError
 from tests.training.jobs import one_rank
 from training.folder import RunFolder, run_name
 from training.run import prepare_run
+from training.stopping import AgreedError
 
 
 def test_the_config_and_the_slots_of_a_step_name_a_run(config):
@@ -74,11 +75,21 @@ def test_a_finished_run_is_of_its_data_and_its_steps_alone(config, tmp_path):
     ):
         with pytest.raises(InputError, match="root or the slots of its steps were others"):
             folder.check_same_config(config(f"train.batch_slots={slots}", line), ranks)
+    for line in ("loader.balance=queue", "train.sync=local"):  # whose steps are of the ranks
+        folder.begin(cfg := config("train.batch_slots=128", line), one_rank())
+        folder.write_json(folder.summary, {"t_max": 60})
+        folder.check_same_config(cfg, 1)
+        with pytest.raises(InputError, match="the number of ranks was 1 and is 2"):
+            folder.check_same_config(config("train.batch_slots=64", line), 2)
+    folder.check_same_config(config("run.resume=never"), 2)
 
 
-def test_a_name_stays_in_the_folder_of_runs(config):
+def test_a_name_stays_in_the_folder_of_runs(config, tmp_path):
     with pytest.raises(InputError, match=r"run\.name is \.\., a folder outside of run\.root"):
         prepare_run(config("run.name=.."), one_rank())
+    (tmp_path / "runs").mkdir()
+    with pytest.raises(AgreedError, match="name too long"):
+        prepare_run(config(f"run.name={'x' * 300}"), one_rank())
 
 
 LINES = [

@@ -18,6 +18,7 @@ from training.data import open_data
 from training.figures import EpochSums, epoch_figures, summarise
 from training.ranks import Ranks
 from training.step import StepPlace, train_step
+from training.stopping import AgreedError
 
 
 def test_an_epochs_figures_are_those_of_its_slowest_rank_and_its_mean_losses(config):
@@ -41,11 +42,25 @@ def test_a_gradient_that_is_not_finite_changes_nothing(config):
     nan = torch.tensor(float("nan"))
     with (
         mock.patch.object(torch.nn.utils, "clip_grad_norm_", return_value=nan),
-        pytest.raises(ValueError, match=r"nan in epoch 1, step 4.*train\.lr"),
+        pytest.raises(AgreedError, match=r"nan in epoch 1, step 4.*train\.lr"),
     ):
         train_step(training, batches, StepPlace(0, 3, 4 / 9))
     for name, value in training.model.state_dict().items():
         assert torch.equal(value, before[name])
+
+
+def test_a_resumed_run_has_the_epochs_and_the_average_that_were_saved(config):
+    """Slots are the nearest epochs on the ranks that began; an average begins with a step."""
+    cfg = config("train.slots=1", "train.ema=0.9")
+    data = open_data(cfg, one_rank())
+    training = open_training(cfg, one_rank(), data)
+    assert training.cfg.epochs == 1
+    assert open_training(cfg, one_rank(), data, {"epochs": 3}).cfg.epochs == 3
+    saved = training.state_dict()
+    assert "average" not in saved  # the network's weights may be loaded yet
+    training.load_state_dict(saved)
+    train_step(training, next(data.loader.by_step()), StepPlace(0, 0, 1 / 9))
+    assert "average" in training.state_dict()
 
 
 def test_a_step_draws_its_own_dropout(config):

@@ -1,3 +1,4 @@
+import shlex
 import shutil
 from pathlib import Path
 
@@ -8,9 +9,11 @@ from bload import InputError
 from datasets.action_genome import ActionGenome
 from datasets.annotations.read import KNOBS_FILE, OBJECTS_FILE, PERSONS_FILE
 from datasets.annotations.unpickler import read_pickle
+from datasets.build import build_source
 from datasets.prepare.__main__ import main
 from datasets.prepare.check import check
 from tests.datasets.annotations.making import edit
+from training.compose import compose_job
 
 
 @pytest.fixture
@@ -40,7 +43,9 @@ def test_the_command_reports_a_whole_root_and_the_next_one_and_writes_nothing(ro
     assert main(["--root", str(root), "--check"]) == 0
     said, needed = capsys.readouterr().out, len(counting_frames(root))
     assert f"of {needed} frames that count {needed} are as they should be" in said
-    assert f"train.py dataset=synthetic dataset.root={root}" in said.splitlines()[-1]
+    command = said.splitlines()[-1].split("train.py ")[1]
+    cfg = compose_job("train", shlex.split(command)).dataset
+    assert build_source(cfg, "train").root == root  # of these knobs, or it would be refused
     assert {path: path.stat().st_mtime_ns for path in root.rglob("*")} == before
     with pytest.raises(SystemExit, match="2"):
         main(["--root", "nowhere", "--check"])
