@@ -85,7 +85,9 @@ def measure_cost(
             pixels = torch.empty(*shape_BT, 3, *frame_size, dtype=torch.uint8)
             gap_BT = torch.empty(shape_BT)
         model.recomputed = 0.0
-        frames = Frames(pixels, start_BT, None, None, gap_BT, order)
+        parts = order.slot_V, order.block_S, order.starts_S, order.last_B  # fakes have no pages
+        order = WalkOrder(order.rows_T, *(part.to(device) for part in parts))
+        frames = Frames(pixels, start_BT.to(device), None, None, gap_BT, order)
         flops = count_flops(lambda: model(frames))
         with precision:
             saved = count_saved_bytes(model, lambda: model(frames))

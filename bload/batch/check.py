@@ -68,7 +68,7 @@ def check_boundaries(
         return 0.0
     gpus = [batch.valid_BT.device] if batch.valid_BT.is_cuda else []
     with evaluation_mode(module), torch.random.fork_rng(gpus):  # as training left them
-        torch.manual_seed(0)
+        torch.default_generator.manual_seed(0)
         check = _Check(run, batch, tolerance)
         check.compare_with_noise()
         check.compare_alone(alone)
@@ -174,7 +174,7 @@ class _Check:
         )
         inputs = [leaf for leaf in pytree.tree_leaves(inputs_BT) if leaf.requires_grad]
         own_BT = self.number_BT == index
-        with torch.enable_grad():
+        with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):  # RNNs in eval mode
             outputs = self._run(replace(self.batch, inputs_BT=inputs_BT))
             if not (inputs and outputs.requires_grad):
                 return

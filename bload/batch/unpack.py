@@ -70,7 +70,8 @@ def unpack(
         check_group(batch.step, process_group)
     if gather and has_group():
         lists: list[Any] = [None] * dist.get_world_size(process_group)
-        on_cpu = [output._replace(values=output.values.detach().cpu()) for output in unpacked]
-        dist.all_gather_object(lists, on_cpu, process_group)
+        # copies, since a view would be sent with all that it is a view of
+        own = [o._replace(values=o.values.detach().to("cpu", copy=True)) for o in unpacked]
+        dist.all_gather_object(lists, own, process_group)
         unpacked = [*chain.from_iterable(lists)]
     return sorted(unpacked, key=lambda output: output[:2])

@@ -13,7 +13,7 @@ chunk changes with the epoch.
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any
 
 import numpy as np
@@ -97,7 +97,7 @@ class Chunks(Epochs):
     def counts(self, position: Position) -> list[int]:
         """Return the blocks of the chunks from ``position.chunk`` on, as far as they are packed."""
         keys = ((position.epoch, chunk) for chunk in range(position.chunk, self.chunks))
-        return [self._counts[key] for key in keys if key in self._counts]
+        return [self._counts[key] for key in takewhile(self._counts.__contains__, keys)]
 
     def steps(self, position: Position) -> int | None:
         counts = self.counts(position)

@@ -85,7 +85,7 @@ class Epochs:
         multiple_of: int = 1,
         **options: Any,
     ) -> None:
-        self.names = None if names is None else [*names]  # pandas would look for labels
+        self.names = None if names is None else [*map(str, names)]
         self.lengths, self.frames, self._lengths_digest = keep_lengths(lengths, self.names)
         self._names_digest = self.names and sha256(repr(self.names).encode()).hexdigest()[:16]
         self.packer, self.options, self.last = packer, options, last

@@ -176,7 +176,8 @@ class SendableDataLoader(DataLoader[Any]):
 
     def __iter__(self) -> Any:
         self.generator = self.generator or torch.Generator().manual_seed(torch.initial_seed())
-        return super().__iter__()
+        with torch.device("cpu"):  # where the generator is
+            return super().__iter__()
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "generator": None, "_iterator": None}

@@ -58,7 +58,7 @@ def pack(
         block_P[~is_alone_P] = shared_P + blocks
         blocks += added
     # blocks in random order, and so the pieces of each
-    place_P = rng.permutation(blocks)[block_P]
+    place_P = rng.permutation(blocks).astype(np.int64)[block_P]
     for_piece = len(block_P).bit_length()
     for_chance = 63 - for_piece - blocks.bit_length()
     order = (place_P << for_chance) | rng.integers(0, 1 << for_chance, len(block_P))

@@ -82,7 +82,7 @@ def check_sizes(sizes: Any, t_max: int) -> tuple[int, ...]:
     if not is_whole or (len(sizes) and max(sizes) != t_max):
         raise InputError(
             f"block_sizes is {sizes} and the largest block has {t_max} slots; give a list of sizes "
-            f"with {t_max} as the largest, or the number of sizes to choose"
+            f"with {t_max} as the largest, or to a loader the number of sizes to choose"
         )
     return tuple(sorted({int(size) for size in sizes}))
 

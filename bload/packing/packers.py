@@ -192,8 +192,5 @@ def _check_aligned(
         key = "t_max is" if wrong[0] == t_max else "block_sizes has"
         raise InputError(f"{key} {wrong[0]}; give multiples of {multiple_of}, as multiple_of is")
     if long in ("carry", "split"):
-        raise InputError(
-            f"multiple_of is {multiple_of} but long={long} cuts sequences; raise t_max to the "
-            "longest, set long=truncate, or leave multiple_of out"
-        )
+        raise InputError(f"multiple_of={multiple_of} does not go with long={long}; leave one out")
     check_fit(lengths, t_max, long, multiple_of=multiple_of)

@@ -12,8 +12,9 @@ accelerator, model = Accelerator(cpu=True), checked(Tagger())  # Accelerator() o
 model, optimiser = accelerator.prepare(model, torch.optim.Adam(model.parameters(), lr=0.01))
 loader = BlockLoader(Source(), num_workers=1, elastic=True)  # after Accelerator()
 accelerator.register_for_checkpointing(loader)
-if Path("accelerate_run").exists():
-    accelerator.load_state("accelerate_run")
+saved = Path("accelerate_run").glob("*/custom_checkpoint_0.pkl")  # which a save writes last
+if last := max(saved, default=None):
+    accelerator.load_state(str(last.parent))
 for epoch in range(loader.epoch, 8):
     loader.set_epoch(epoch)  # new blocks
     for batch in loader:
@@ -22,4 +23,4 @@ for epoch in range(loader.epoch, 8):
         accelerator.backward(mean_loss(loss_sum, batch))
         optimiser.step()
         if loader.step % 4 == 0:
-            accelerator.save_state("accelerate_run")
+            accelerator.save_state(f"accelerate_run/{epoch:03}-{loader.step:06}")

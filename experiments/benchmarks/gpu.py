@@ -59,7 +59,12 @@ def measure(toy: bool) -> Iterator[Row]:
     ranks = Ranks(0, 1, torch.device("cpu") if toy else torch.device("cuda", 0))
     for name, (seconds, part) in PARTS.items():
         end = monotonic() + seconds
-        for words, measure_row in part(toy, ranks):
+        try:
+            rows = [*part(toy, ranks)]
+        except Exception as error:  # of what its rows share
+            print(f"{name}: no row: {type(error).__name__}: {error}")
+            rows = []
+        for words, measure_row in rows:
             try:
                 if monotonic() > end:
                     raise TimeoutError(f"the {seconds} seconds of this part are over")
@@ -111,6 +116,9 @@ def steps(toy: bool, ranks: Ranks) -> Rows:
         line = [*BF16, *STEP, *FEW_VIDEOS, "loader=bload_exact", "loader.t_max=94"]
         line += [f"train.cuda_graph={graphs}", f"model.temporal={temporal}"]
         run = contender(toy, ranks, *line)
+        height, width = run.cfg.dataset.frame_size
+        precision = autocast("bf16", ranks.device)
+        cost = measure_cost(run.cfg.model, (height, width), (1, 94), precision, ranks.device)
         turn = run.take_steps(1 if toy else 10)
         seconds, peak = fmean(turn.seconds), peak_memory_mib(ranks.device) / 2**10
         with profile() as profiler:
@@ -122,9 +130,6 @@ def steps(toy: bool, ranks: Ranks) -> Rows:
             if event.device_type == DeviceType.CUDA
             and not (event.is_user_annotation or event.name.startswith(("Memcpy", "Memset")))
         ]
-        height, width = run.cfg.dataset.frame_size
-        precision = autocast("bf16", ranks.device)
-        cost = measure_cost(run.cfg.model, (height, width), (1, 94), precision, ranks.device)
         share = 3 * cost.flops * 94 / seconds / 1e10 / (sheet or best)
         row: Row = {"walk": temporal, "graphs": graphs_of(run)}
         row |= {"frames/s": fmean(turn.frames) / seconds}
@@ -194,8 +199,8 @@ class Cell(nn.Module):
 
 
 def walks(toy: bool, ranks: Ranks) -> Rows:
-    """Both passes of a GRU over 8 blocks of 94, in ways that have the same outputs."""
-    run = contender(True, ranks, "loader=bload_exact", "loader.t_max=94", "train.batch_slots=752")
+    """Both passes of a GRU over 6 blocks of 94, in ways that have the same outputs."""
+    run = contender(True, ranks, "loader=bload_exact", "loader.t_max=94", "train.batch_slots=564")
     batch = next(iter(run.loader)).to(ranks.device)
     inputs = torch.randn(*batch.start_BT.shape, 256, device=ranks.device), batch.start_BT
     gru = nn.GRU(256, 256, batch_first=True).to(ranks.device)
@@ -223,17 +228,17 @@ def language_model(toy: bool, ranks: Ranks) -> Rows:
     def row(way: str) -> Row:
         return trainer.run_as_program(words=[str(int(toy)), way])[0]
 
-    for way in trainer.ON_A_CARD[-1:] if toy else trainer.ON_A_CARD:
+    for way in trainer.ON_A_CARD[3:4] if toy else trainer.ON_A_CARD:
         yield way, partial(row, way)
 
 
 PARTS = {
     "card": (10, card),
     "steps": (100, steps),
-    "loaders": (220, loaders),
+    "loaders": (180, loaders),
     "own run": (50, own_run),
     "walks": (20, walks),
-    "language model": (110, language_model),
+    "language model": (90, language_model),
     "larger steps": (40, larger_steps),
 }
 """Seconds and rows of each part."""
@@ -252,7 +257,7 @@ TABLES = {
     "own run": Table(
         "`train.py loader=bload train.workers=4`:", {**RATE, "waits for data, %": ".0f"}
     ),
-    "walks": Table("A GRU of 256, both passes over 8 blocks of 94:", {"walk": "", "ms": ".2f"}),
+    "walks": Table("A GRU of 256, both passes over 6 blocks of 94:", {"walk": "", "ms": ".2f"}),
     "language model": Table(
         "A Llama of 99 million weights, bf16, the second of two epochs:",
         {"way": "", "tokens/s": ",.0f", "GiB": ".1f", "graphs compiled": ".0f"},

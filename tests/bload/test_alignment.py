@@ -86,7 +86,7 @@ def test_padding_inside_a_row_has_the_number_of_its_segment_and_a_walk_passes_it
 def test_what_does_not_align_is_refused():
     for message, options in {
         "t_max is 100; give multiples of 8": {"t_max": 100},
-        r"long=carry cuts sequences; raise t_max": {"t_max": 96, "long": "carry"},
+        "multiple_of=8 does not go with long=carry; leave one out": {"t_max": 96, "long": "carry"},
         't_max is 48; raise it to 96, the longest, or set long="truncate"$': {"t_max": 48},
     }.items():
         with pytest.raises(InputError, match=message):

@@ -290,6 +290,7 @@ def test_forms_are_on_the_device_of_the_batch_whatever_the_default_device(sequen
     follows = int(plan.continued.argmax())
     names = ["position_BT", "segment_position_BT", "seq_idx_BT", "continues_B", "targets_S"]
     with torch.device("meta"):
+        assert next(iter(BlockLoader(source))).inputs_BT.is_cpu
         dataset = BlockDataset(source)
         batch = collate_blocks([dataset[plan.block(b)] for b in (follows, *range(plan.blocks))])
         tokens_BT = batch.inputs_BT[..., 0].long()

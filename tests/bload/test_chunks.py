@@ -7,7 +7,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from bload import BlockLoader, InputError, from_dataset
+from bload import BlockLoader, BlockSampler, InputError, from_dataset
 from bload.loading.chunks import Chunks, permuted
 from tests.bload.conftest import NumberedSource, frames_of, rows_of, samplers, train
 
@@ -103,6 +103,21 @@ def test_a_loader_of_chunks_resumes_and_knows_its_steps_at_the_end(workers):
     first = rows_of(islice(resumed, 3))  # the next epoch
     assert resumed.epoch == 1
     assert first != [row for batch in rows[:3] for row in batch]
+
+
+def test_a_position_before_chunks_that_are_packed_already_is_the_one_that_was_loaded():
+    one, other = (BlockSampler(LENGTHS, **SETTINGS) for _ in range(2))
+    states, blocks = [], []
+    for (block,) in one:
+        states.append(one.state_dict())
+        blocks.append(block.sequence.tolist())
+    late = next(state for state in states if state["chunk"] == 6)
+    number = max(k for k, state in enumerate(states) if state["chunk"] == 3)
+    other.load_state_dict(late)
+    assert [*other]  # packs chunk 6 alone
+    other.load_state_dict(states[number])
+    assert other.state_dict() == states[number]
+    assert [block.sequence.tolist() for (block,) in other] == blocks[number + 1 :]
 
 
 def test_a_batch_larger_than_the_rest_of_an_epoch_is_not_filled_up(recwarn):

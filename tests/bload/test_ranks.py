@@ -271,6 +271,7 @@ def unpacked(ranks):
         own = unpack(values_BT, batch)
         assert sum(len(one.values) for one in own) == int(batch.valid_BT.sum())
         outputs += unpack(values_BT, batch, gather=True)
+        assert outputs[-1].values.untyped_storage().nbytes() == outputs[-1].values.nbytes
     if ranks.world_size > 1:
         uneven = next(iter(BlockLoader(source(), micro_batches=2, balance="counts")))
         with pytest.raises(InputError, match="balance=counts"):

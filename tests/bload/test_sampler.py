@@ -36,6 +36,7 @@ def test_the_position_of_another_plan_is_refused_by_what_differs():
             other.load_state_dict(state)
         assert "\n" not in str(refusal.value)
         assert (other.epoch, other.step) == (0, 0)
+    BlockSampler(**(settings | {"names": np.array(names)})).load_state_dict(state)
 
 
 def test_a_deal_that_depends_on_the_ranks_keeps_their_number():

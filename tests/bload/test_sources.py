@@ -201,6 +201,13 @@ def test_item_0_decides_what_becomes_a_tensor_and_of_which_dtype():
     assert sum(batch.inputs_BT.sum() for batch in batches(floats)) == LENGTHS.sum() - 1.5
 
 
+def test_lists_of_arrays_are_inputs_of_one_shape_and_targets_of_any():
+    frames = [np.full(2, frame, np.float32) for frame in range(3)]
+    batch = next(iter(BlockLoader(from_dataset([(frames, frames)], length=lambda _: 3))))
+    assert batch.inputs_BT.tolist() == [[[0, 0], [1, 1], [2, 2]]]
+    assert [target.tolist() for target in batch.targets] == [[0, 0], [1, 1], [2, 2]]
+
+
 def test_targets_of_different_shapes_per_sequence_are_kept_as_objects():
     for make in (torch.arange, lambda n: n if n > 3 else "text", lambda n: np.ones(n)):
         pairs = [(torch.zeros(n), make(int(n))) for n in LENGTHS]

@@ -79,6 +79,13 @@ def test_the_peak_is_that_of_real_passes(cost, share):
     assert 0.97 * (step - 4 * parameter_bytes) < real < step - 2 * parameter_bytes
 
 
+def test_a_step_on_a_gpu_is_measured_without_one(cost):
+    precision = torch.autocast("cuda", enabled=False)
+    on_gpu = measure_cost(SMALL_COST, (SIDE, SIDE), SHAPE_BT, precision, torch.device("cuda"))
+    assert (on_gpu.parameters, on_gpu.flops) == (cost.parameters, cost.flops)
+    assert on_gpu.saved_bytes > on_gpu.recomputable_bytes > 0
+
+
 def test_as_few_pictures_are_recomputed_as_let_a_step_fit():
     cost = NetworkCost(100, 0, 10, 11_000, 10_000)
     for count, room in ((0, 12_600), (1, 12_599), (1, 11_600), (3, 9_600), (10, 1_000)):

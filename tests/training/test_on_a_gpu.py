@@ -13,8 +13,9 @@ GPU = Ranks(0, 1, torch.device("cuda", 0))
 
 @pytest.mark.parametrize("temporal", ["dds", "gru", "scan", "none"])
 def test_losses_are_those_of_the_cpu(config, temporal, capsys):
-    cfg = config("model.dropout=0", f"model.temporal={temporal}", "train.amp=off", AUTO)
-    on_gpu, on_cpu = (next(take_steps(cfg, ranks)).losses["loss"] for ranks in (GPU, one_rank()))
+    lines = "model.dropout=0", f"model.temporal={temporal}", "train.amp=off"
+    on_gpu = next(take_steps(config(*lines, AUTO), GPU)).losses["loss"]
+    on_cpu = next(take_steps(config(*lines), one_rank())).losses["loss"]
     assert on_gpu == pytest.approx(on_cpu, rel=2e-3)
     assert "not recorded" not in capsys.readouterr().out
 
