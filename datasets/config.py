@@ -18,7 +18,7 @@ class AugmentConfig(Checked):
 
     prefix = "dataset.augment."
 
-    flip: float = number(0, 1, "probability of mirroring a video, left to right", 0.0)
+    flip: float = number(0, 1, "probability of mirroring; synthetic cues have an order", 0.0)
     jitter: float = number(
         0, 1, "brightness, contrast, saturation by 1 - jitter to 1 + jitter", 0.0
     )
@@ -38,7 +38,7 @@ class DatasetConfig(Checked):
     small_boxes: str = choice(
         SMALL_BOXES, "boxes of 16 pixels or less; file: drop the published ones", "keep"
     )
-    cache: str | None = key("folder for resized frames, filled by the first run", None)
+    cache: str | None = key("folder for resized frames, filled once", None, defining=False)
     augment: AugmentConfig | None = key(
         "random changes to training videos; null: none", AugmentConfig
     )

@@ -2,7 +2,8 @@
 # One training on two nodes with four GPUs each:
 #   sbatch examples/slurm.sh experiment=action_genome dataset.root=ROOT model.weights=FILE
 # On one with eight: sbatch --nodes=1 --gpus-per-node=8 --cpus-per-task=64 examples/slurm.sh ...
-# The same command resumes the run where it stopped. All nodes must see the same folders.
+# The same command resumes the run where it stopped; with run.resume=never a requeued job would
+# begin again and again. All nodes must see the same folders.
 #SBATCH --job-name=bload
 #SBATCH --nodes=2
 #SBATCH --ntasks-per-node=1

@@ -95,15 +95,15 @@ def evaluate_checkpoint(
         train, dataset = checkpoint["config"]["train"], checkpoint["config"]["dataset"]
         source = find_videos(cfg, dataset, opened)
         trained = {key: dataset[key] for key in ("small_boxes", "validation")}
-        pairs_KR = trained_pairs(Path(dataset["root"]), **trained)
-        if pairs_KR is None:  # the data are elsewhere now
-            pairs_KR = trained_pairs(source.root, **trained)
+        root = Path(dataset["root"])
+        if (pairs_KR := trained_pairs(root, **trained)) is None:  # the data are elsewhere now
+            pairs_KR = trained_pairs(root := source.root, **trained)
     epoch, step = checkpoint["epoch"], checkpoint["loader"]["step"]
     if len({*ranks.gather((epoch, step))}) > 1:
         raise AgreedError(f"ranks read {path} at different steps; give one that no run writes")
     album, starts = Album(source, cfg.pictures), cfg.starts or train["starts"]
     metadata = {"checkpoint": str(path), "split": source.split, "root": str(source.root)}
-    metadata |= {**trained, "starts": starts}
+    metadata |= {**trained, "starts": starts, "trained_root": str(root)}
     with open_sinks(cfg.predictions, ranks, metadata) as sinks:
         figures, meter = evaluate(
             model,
@@ -124,8 +124,8 @@ def evaluate_checkpoint(
     is_ended = epoch >= checkpoint.get("epochs", 0)  # older ones do not say
     place = "" if is_ended else f" in epoch {epoch + 1}, step {step}, before the end of its run"
     ranks.print(
-        f"{path}{place} on {source.root}, {source.split}: {figures['frames']:,.0f} "
-        f"frames, {figures['frames_per_second']:,.0f} frames/s"
+        f"{path}{place} on {source.root}, {source.split}: {figures['frames']:,.0f} frames, "
+        f"{figures['frames_per_second']:,.0f}/s, Recall@20 {100 * figures['with/recall@20']:.2f} %"
     )
     rows = tables.relation_rows(meter, str(path)) if cfg.relations else []
     return {"epoch": epoch, **figures}, rows

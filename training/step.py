@@ -104,7 +104,7 @@ def diverged(
         f"the gradient is {norm} in epoch {place.epoch + 1}, step {place.step_index + 1}: "
         f"rank {training.ranks.rank}'s loss is {loss} in videos {', '.join(names[:8])}; lower "
         f"train.lr ({training.cfg.lr}) or set train.amp=off; the last good checkpoint is in the "
-        "run's folder"
+        "run's folder, and what other ranks say in its rank*.log"
     )
 
 

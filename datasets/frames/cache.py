@@ -47,7 +47,7 @@ class FrameCache:
     ) -> None:
         self.folder, self.files, self.size_hw = Path(folder), files, size_hw
         self.paths = [self.folder / f"{video.name}-{self._key(video)}.npy" for video in videos]
-        with lock_folder(self.folder), ThreadPoolExecutor() as pool:
+        with lock_folder(self.folder, lock=self.folder / ".lock"), ThreadPoolExecutor() as pool:
             self.folder.mkdir(parents=True, exist_ok=True)
             pairs = zip(self.paths, videos, strict=True)
             missing = [(path, video) for path, video in pairs if not path.exists()]

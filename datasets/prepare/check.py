@@ -70,15 +70,15 @@ def check(root: Path, workers: int = 1) -> tuple[str, Problems, str]:
         count = sum((root / VIDEOS_FOLDER / video).is_file() for video in videos)
         lines += [f"of {len(videos):,} annotated videos {count:,} are in {VIDEOS_FOLDER}/"]
     lines += ["", f"problems in all: {len(problems):,}", *problems.sentences()]
-    command = f"python -m datasets.prepare --root {root}" if is_right and not synthetic else ""
+    quoted = shlex.quote(str(root))
+    command = f"python -m datasets.prepare --root {quoted}" if is_right and not synthetic else ""
     if not problems:
         data = ["experiment=action_genome"]
         if synthetic:
             knobs, usual = json.loads((root / read.KNOBS_FILE).read_text()), World().knobs
             changed = [key for key in usual if knobs[key] != usual[key]]
             data = ["dataset=synthetic", *(f"dataset.{key}={knobs[key]}" for key in changed)]
-        data += [f"dataset.root={shlex.quote(str(root))}"]
-        command = f"torchrun --shutdown-timeout 120 train.py {' '.join(data)}"
+        command = f"torchrun --shutdown-timeout 120 train.py {' '.join(data)} dataset.root={quoted}"
     return "\n".join(lines), problems, command
 
 

@@ -40,7 +40,7 @@ def make_if_missing(root: Path | str, **knobs: Any) -> Path:
     if changes := differences(saved_world, {"version": VERSION} | world.knobs):
         raise InputError(
             f"the synthetic root {root} was made differently: {changes}; "
-            "remove it, ask for what it holds, or give another path"
+            "remove it, ask for what it holds, or give another dataset.root"
         )
     return root
 

@@ -63,6 +63,7 @@ def test_the_command_writes_every_frame_once_and_says_what_made_it(finished, dat
         "small_boxes": "keep",
         "validation": 0.0,
         "starts": "table",
+        "trained_root": str(data_root),
     }
     names = [name for name, _ in read_predictions(path)]
     videos = read_annotations(data_root, "final").videos

@@ -69,7 +69,7 @@ def test_one_of_those_that_ask_fills_it_and_then_nothing_is_decoded(made):
         path.unlink()
     for frames in (*others, made.read(made.open())):
         assert all(map(torch.equal, frames, first))
-    assert len(os.listdir(made.folder)) == len(SIZES)
+    assert len(os.listdir(made.folder)) == len(SIZES) + 1  # and its lock
 
 
 def test_frames_of_another_size_or_extracted_again_are_never_taken_for_others(made):
