@@ -66,7 +66,7 @@ def load_weights(model: DDS, path_or_url: str) -> str:
         else:
             state = torch.load(source, map_location="cpu", weights_only=True)
     if isinstance(state, dict) and isinstance(state.get("model"), dict):
-        path_or_url += f" (epoch {state['epoch']} of {state['epochs']})" if "epochs" in state else ""
+        path_or_url += f", epoch {state['epoch']}/{state['epochs']}" if "epochs" in state else ""
         averaged = state.get("average", {})  # a run that has them is evaluated with them
         names = [name for name in averaged if name.startswith("module.")]
         state = {n.removeprefix("module."): averaged[n] for n in names} or state["model"]
