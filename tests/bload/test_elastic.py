@@ -122,3 +122,12 @@ def test_a_distributed_checkpoint_of_four_ranks_is_loaded_by_three(tmp_path, rec
         read += loader
     sequences = torch.cat([batch.segments.sequence_S for batch in read])
     assert sorted(sequences.tolist()) == [*range(len(LENGTHS))]
+
+
+def test_batches_before_an_elastic_resume_count():
+    options = {"t_max": 12, "micro_batches": 2, "elastic": True}
+    state = BlockSampler(LENGTHS, rank=0, world_size=2, **options).state_dict(3)
+    one = BlockSampler(LENGTHS, **options)
+    with pytest.warns(UserWarning, match="goes on after step 3"):
+        one.load_state_dict(state)
+    assert len(one) == 3 * 2 + len([*one])
