@@ -38,7 +38,7 @@ class DatasetConfig(Checked):
     small_boxes: str = choice(
         SMALL_BOXES, "boxes of 16 pixels or less; file: drop the published ones", "keep"
     )
-    cache: str | None = key("folder for resized frames, filled once", None, defining=False)
+    cache: str | None = key("folder for resized frames, filled by the first run", None)
     augment: AugmentConfig | None = key(
         "random changes to training videos; null: none", AugmentConfig
     )

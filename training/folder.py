@@ -136,8 +136,8 @@ class RunFolder:
         """
         is_kept = self.config.exists() and cfg.run.resume != "never"
         saved, changed = read_json(self.config) if is_kept else {}, []
-        of_ranks = cfg.train.sync != "allreduce" or cfg.loader.balance == "queue"
-        if saved and of_ranks and saved["ranks"] != ranks:
+        depends_on_ranks = cfg.train.sync != "allreduce" or cfg.loader.balance == "queue"
+        if saved and depends_on_ranks and saved["ranks"] != ranks:
             changed.append(f"the number of ranks was {saved['ranks']} and is {ranks}")
         is_finished = self.summary.exists() and cfg.run.resume != "elastic"
         if is_finished and saved:

@@ -29,8 +29,8 @@ from torch.nn.utils.rnn import pad_sequence
 EXAMPLE = Path(__file__).parents[2] / "examples/trainers/with_transformers.py"
 STRATEGIES = ("random", "group_by_length", "batch_rebalance")
 WAYS = (*STRATEGIES, "flattening", "bload", "bload_exact", "bload_exact, one row")
-COMPILED = ("random", "bload_exact", "group_by_length, compiled", "bload_exact, compiled")
-ON_A_CARD = (*COMPILED, *STRATEGIES[1:])  # as far as there is time
+MAIN_WAYS = ("random", "bload_exact", "group_by_length, compiled", "bload_exact, compiled")
+ON_A_CARD = (*MAIN_WAYS, *STRATEGIES[1:])  # as far as there is time
 T_MAX, VOCABULARY = 1024, 64
 SMALL = {"hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 2}
 SMALL |= {"num_attention_heads": 4}
