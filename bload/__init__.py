@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 __version__ = "1.0.0"
 
 __all__ = [
-    "FORMS",
     "PACKERS",
     "Batch",
     "Block",
@@ -44,7 +43,6 @@ __all__ = [
     "action_genome_lengths",
     "check_boundaries",
     "collate_blocks",
-    "find_form",
     "fit_cost",
     "from_dataset",
     "make_plan",

@@ -3,8 +3,6 @@
 from bload.batch.batch import Batch as Batch
 from bload.batch.batch import collate_blocks as collate_blocks
 from bload.batch.check import check_boundaries as check_boundaries
-from bload.batch.forms import FORMS as FORMS
-from bload.batch.forms import find_form as find_form
 from bload.batch.losses import mean_loss as mean_loss
 from bload.batch.spread import spread_rows as spread_rows
 from bload.batch.step import Step as Step

@@ -100,7 +100,7 @@ class Batch(Boundaries):
                 B x T x T instead of F x F. Kernels that take `flash_attn` need one row.
             first_position: position at a start; RoBERTa and similar models use ``padding_idx + 1``.
             flash_attn: add ``cu_seq_lens_q`` and similar keys, for a flash ``attn_implementation``.
-            seq_idx: add ``seq_idx``, for layers whose kernels take it, see `bload.find_form`.
+            seq_idx: add ``seq_idx``, for layers whose kernels take it, see docs/models.md.
         """
         for name, flag in {"rows": rows, "flash_attn": flash_attn, "seq_idx": seq_idx}.items():
             check_choice(name, flag, (True, False))

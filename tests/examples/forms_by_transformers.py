@@ -2,14 +2,19 @@
 
 import contextlib
 import re
+import sys
 from pathlib import Path
 
 import torch
 import transformers
 
-from bload import BlockLoader, InputError, find_form, from_dataset
+from bload import BlockLoader, InputError, from_dataset
 
-FORMS = {
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "examples"))
+from forms import find_form  # noqa: E402
+
+EXPECTED = {
     "LlamaForCausalLM": "rows=True",
     "OPTForCausalLM": "bool mask",
     "XGLMForCausalLM": "additive mask",
@@ -30,7 +35,7 @@ texts = [torch.randint(6, 97, (length,)) for length in (20, 22, 9, 30, 7)]
 source = from_dataset(texts, length=len)
 (packed,) = BlockLoader(source, t_max=48, batch_slots=96)
 (buckets,) = BlockLoader(source, "naive", batch_slots=150)
-for name, form in FORMS.items():
+for name, form in EXPECTED.items():
     kind = getattr(transformers, name)
     known = {key: size for key, size in SIZES.items() if hasattr(kind.config_class(), key)}
     model = kind(kind.config_class(**known))
@@ -42,7 +47,7 @@ for name, form in FORMS.items():
     assert find_form(model, buckets) in ("inputs", "rows=True", "padding mask"), name
 
 # The loop of the page, which trains the model that was searched.
-page = (Path(__file__).parents[2] / "docs/models.md").read_text()
+page = (ROOT / "docs/models.md").read_text()
 model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**SIZES))
 weights = {key: value.clone() for key, value in model.state_dict().items()}
 model.train()

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from bload import FORMS, BlockLoader, InputError, find_form, from_dataset
+from bload import BlockLoader, InputError, from_dataset
+from examples.forms import FORMS, find_form
 from tests.bload.conftest import Cell
 
 MODULES = {
@@ -14,6 +15,12 @@ MODULES = {
     "packed": nn.GRU(8, 8, 2, bidirectional=True, batch_first=True),
     "walk": Cell(),
 }
+
+
+@pytest.fixture
+def batch():
+    source = from_dataset([torch.randn(count, 8) for count in (3, 2, 4)], length=len)
+    return next(iter(BlockLoader(source, t_max=5, batch_slots=10)))
 
 
 @pytest.mark.parametrize(("name", "model"), MODULES.items(), ids=MODULES)

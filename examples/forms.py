@@ -1,4 +1,7 @@
-"""Forms in which a model takes a batch ``(B, T, ...)``, and the search for one that is right."""
+"""Forms in which a model takes a batch ``(B, T, ...)``, and the search for one that is right.
+
+Copy this file beside your program; docs/models.md has the forms of 213 architectures.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -9,10 +12,7 @@ from warnings import catch_warnings
 import torch
 from torch import Tensor, nn
 
-from bload.batch.batch import Batch
-from bload.batch.check import check_boundaries, evaluation_mode
-from bload.batch.walk import walk
-from bload.errors import InputError
+from bload import Batch, InputError, check_boundaries, walk
 
 
 def call_text_model(
@@ -96,13 +96,19 @@ def find_form(model: nn.Module, batch: Batch) -> str:
         InputError: no form holds; the message says of each why.
     """
     faults = []
-    with evaluation_mode(model), catch_warnings(action="ignore"):
+    in_training = [part for part in model.modules() if part.training]
+    model.eval()
+    try:
         for name, form in FORMS.items():
             try:
-                check_boundaries(partial(form, model), batch, alone=partial(call_alone, model))
+                with catch_warnings(action="ignore"):
+                    check_boundaries(partial(form, model), batch, alone=partial(call_alone, model))
                 return name
             except Exception as error:  # models refuse a form by exceptions of any kind
                 faults.append(f"{name}: {str(error).split(': ')[0][:200]}")
+    finally:
+        for part in in_training:
+            part.training = True
     raise InputError(
         "no form keeps these sequences apart; try a batch of packer='bucket', or else of 'single' "
         f"({'; '.join(faults)})"
