@@ -99,11 +99,12 @@ def natural_t_max(lengths: ArrayLike, packer: str, multiple_of: int = 1) -> int:
     Args:
         lengths: frames of every sequence, ``(sequences,)``.
         packer: a key of `PACKERS`.
-        multiple_of: the size is rounded up to a multiple of this.
+        multiple_of: the size is rounded to a multiple of this; that of clips down, others up.
     """
     lengths = np.asarray(lengths)
-    slots = int(lengths.mean() if find_packer(packer).cuts_clips else lengths.max())
-    return -(-slots // multiple_of) * multiple_of
+    if find_packer(packer).cuts_clips:
+        return max(int(lengths.mean()) // multiple_of, 1) * multiple_of
+    return -(-int(lengths.max()) // multiple_of) * multiple_of
 
 
 def make_plan(

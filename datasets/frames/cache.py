@@ -47,6 +47,8 @@ class FrameCache:
     ) -> None:
         self.folder, self.files, self.size_hw = Path(folder), files, size_hw
         self.paths = [self.folder / f"{video.name}-{self._key(video)}.npy" for video in videos]
+        if all(path.exists() for path in self.paths):
+            return  # also if nobody may write there
         with lock_folder(self.folder, lock=self.folder / ".lock"), ThreadPoolExecutor() as pool:
             self.folder.mkdir(parents=True, exist_ok=True)
             pairs = zip(self.paths, videos, strict=True)

@@ -28,6 +28,10 @@ def test_every_segment_takes_a_multiple_of_slots_and_keeps_its_frames(packer):
         assert ends.max() <= block.t_max
 
 
+def test_clips_are_rounded_down_so_that_the_longest_sequence_has_one():
+    assert make_plan([7, 7], "sampling", multiple_of=4).deleted == 2 * 3
+
+
 def test_bload_exact_keeps_its_bound_in_rounded_lengths():
     plan = make_plan(LENGTHS, "bload_exact", multiple_of=8)
     rounded = -(-LENGTHS // 8) * 8
