@@ -24,7 +24,7 @@ def mine(tmp_path_factory) -> Path:
     ):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(code)
-    assert {p.name for p in folder.rglob("*.*")} >= {"next_fit.py", "mine.py", "short_blocks.yaml"}
+    assert {p.name for p in folder.rglob("*.*")} >= {"next_fit.py", "mine.py", "long_blocks.yaml"}
     (folder / "library").mkdir()
     (folder / "library/bload").symlink_to(REPOSITORY / "bload")
     return folder
@@ -74,8 +74,8 @@ def test_a_model_of_ones_own_has_its_own_recipe_under_an_experiment(tmp_path):
 
 @pytest.mark.slow
 def test_an_experiment_of_ones_own_is_a_sweep(mine, data_root, tmp_path):
-    line = overrides(data_root, tmp_path / "runs", "train.epochs=1", "train.batch_slots=94")
+    line = overrides(data_root, tmp_path / "runs", "train.epochs=1", "train.batch_slots=188")
     path = f"hydra.searchpath=[file://{mine}]"
-    printed = run_python(mine, "mine.py", "-m", path, "experiment=short_blocks", *line)
+    printed = run_python(mine, "mine.py", "-m", path, "experiment=long_blocks", *line)
     assert printed.count("\n| loader.t_max=") == 2
     assert len([p for p in (tmp_path / "runs").iterdir() if p.is_dir()]) == 2
