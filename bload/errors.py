@@ -37,7 +37,7 @@ def any_of(names: Iterable[Any]) -> str:
 
 def check_choice(key: str, value: Any, choices: Collection[Any]) -> None:
     """Raise `InputError` unless the value of an option is one of `choices`."""
-    if value not in choices:
+    if value not in [*choices]:
         raise InputError(f"{key} is {value!r}; choose {any_of(choices)}")
 
 

@@ -110,7 +110,7 @@ def _read_column(lines: list[str]) -> tuple[list[float], list[str]]:
     rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if row]
     titles = [title.lower() for title in rows[0][1]] if rows else []
     column = 0
-    if len(titles) > 1 or (titles and titles[0][:1].isalpha()):
+    if len(titles) > 1 or (titles and titles[0][:1].isalpha() and titles[0] not in ("nan", "inf")):
         if len(titles) > 1 and "length" not in titles:
             raise InputError(f"the columns are {', '.join(titles):.99}; name one of them 'length'")
         column = titles.index("length") if "length" in titles else 0

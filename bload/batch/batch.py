@@ -34,7 +34,7 @@ class BlockSample:
     targets: Sequence[Any]
     """One per segment. Per frame: as inputs, or a list with an entry per frame. Per sequence: a
     tensor ``(1, ...)``, a list of one entry, or a dict of these. None without targets."""
-    like: tuple[Any, Any]
+    template: tuple[Any, Any]
     """Inputs and targets without frames, which give fillers the usual shapes and dtypes."""
     targets_per: TargetsPer = "frame"
 
@@ -126,6 +126,8 @@ class Batch(Boundaries):
         }
         if seq_idx:
             row["seq_idx"] = self.number_BT.to(torch.int32)
+        if rows and flash_attn:
+            raise InputError("flash_attn needs one row of all texts; leave rows out")
         if rows:
             return row
         inputs: dict[str, Any] = {key: values_BT[used_BT][None] for key, values_BT in row.items()}
@@ -182,11 +184,11 @@ def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}
     Raises:
         InputError: a pad value does not fit the dtype of its tensor, or has an unknown key.
     """
-    like_inputs, like_targets = samples[0].like
+    inputs_template, targets_template = samples[0].template
     per_frame = samples[0].targets_per == "frame"
     keys: list[str] = []
-    for name, like in (("frames", like_inputs), ("targets", like_targets)):
-        parts = like if isinstance(like, dict) else {name: like}
+    for name, template in (("frames", inputs_template), ("targets", targets_template)):
+        parts = template if isinstance(template, dict) else {name: template}
         keys += [key for key, part in parts.items() if isinstance(part, Tensor)]
     for key in pad:
         if key not in keys:
@@ -211,13 +213,13 @@ def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}
     start_BT[continues, 0] = False
     gaps = runs[::2].tolist()
 
-    def in_rows(pieces: Sequence[Any], like: Tensor, name: str, label: float) -> Tensor:
+    def in_rows(pieces: Sequence[Any], template: Tensor, name: str, label: float) -> Tensor:
         """Put the tensors of the segments into rows, ``(B, T, ...)``."""
-        value, dtype = _padding(like.dtype, name, label, pad.get(name))
-        padded_BT = empty_tensor((len(blocks), t_max, *like.shape[1:]), dtype)
-        if dtype != like.dtype:
+        value, dtype = _padding(template.dtype, name, label, pad.get(name))
+        padded_BT = empty_tensor((len(blocks), t_max, *template.shape[1:]), dtype)
+        if dtype != template.dtype:
             pieces = [piece.to(dtype) for piece in pieces]
-        padding = torch.full((max(gaps), *like.shape[1:]), value, dtype=dtype, device="cpu")
+        padding = torch.full((max(gaps), *template.shape[1:]), value, dtype=dtype, device="cpu")
         parts = [padding[: gaps[0]]] if gaps[0] else []
         for piece, gap in zip(pieces, gaps[1:], strict=True):
             parts.append(piece)
@@ -226,16 +228,16 @@ def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}
         torch.cat(parts, out=padded_BT.flatten(0, 1))
         return padded_BT
 
-    def by_segment(pieces: Sequence[Any], like: Any, _: str) -> Any:
+    def by_segment(pieces: Sequence[Any], template: Any, _: str) -> Any:
         """Concatenate tensors, or objects into a tuple."""
-        is_tensor = isinstance(like, Tensor)
-        return torch.cat([like, *pieces]) if is_tensor else collect_objects(pieces, sequence_S)
+        is_tensor = isinstance(template, Tensor)
+        return torch.cat([template, *pieces]) if is_tensor else collect_objects(pieces, sequence_S)
 
     inputs = [*chain.from_iterable(sample.inputs for sample in samples)]
     targets = [*chain.from_iterable(sample.targets for sample in samples)]
-    of_targets = partial(_by_key, targets, like_targets, "targets")
+    of_targets = partial(_by_key, targets, targets_template, "targets")
     return Batch(
-        inputs_BT=_by_key(inputs, like_inputs, "frames", partial(in_rows, label=0), Tensor),
+        inputs_BT=_by_key(inputs, inputs_template, "frames", partial(in_rows, label=0), Tensor),
         targets_BT=of_targets(partial(in_rows, label=-100), Tensor) if per_frame else None,
         targets=(of_targets(by_segment, list) if per_frame else None) or (),
         targets_S=None if per_frame else of_targets(by_segment, (Tensor, list, dict)),
@@ -266,16 +268,16 @@ def _padding(
 
 
 def _by_key(
-    pieces: Sequence[Any], like: Any, name: str, join: Callable[..., Any], kind: Any
+    pieces: Sequence[Any], template: Any, name: str, join: Callable[..., Any], kind: Any
 ) -> Any:
     """Join the values of the segments that are of a kind, key by key; None if there are none."""
-    if isinstance(like, dict):
+    if isinstance(template, dict):
         return {
             key: _by_key([piece[key] for piece in pieces], part, key, join, kind)
-            for key, part in like.items()
+            for key, part in template.items()
             if isinstance(part, kind)
         } or None
-    return join(pieces, like, name) if isinstance(like, kind) else None
+    return join(pieces, template, name) if isinstance(template, kind) else None
 
 
 def copy_pad(pad: Mapping[str, float] | None) -> dict[str, float]:

@@ -249,12 +249,12 @@ class Boundaries:
         mean_S = sum_S / self.segments.length_S.view(-1, *(1,) * (sum_S.dim() - 1))
         return mean_S.to(dtype)
 
-    def order(self) -> PackedSequence:
+    def packed_order(self) -> PackedSequence:
         """Return the slots ``b * T + t`` in the order of `to_packed`, with sizes and segments.
 
         It depends on the segments alone. Give it to `to_packed` and `from_packed` inside a compiled
         function, which cannot count segments, and to save counting them twice. On a batch that is
-        still on the CPU it does not synchronise: ``batch.order().to(device)``.
+        still on the CPU it does not synchronise: ``batch.packed_order().to(device)``.
         """
         segments, t_max = self.segments, self.valid_BT.shape[1]
         if not len(segments):  # two slots, since a compiled function has one more graph for one
@@ -274,22 +274,23 @@ class Boundaries:
         methods synchronise with a GPU, because PyTorch needs the sizes on the CPU.
 
         Args:
-            order: what `order` of this batch returned.
+            order: what `packed_order` of this batch returned.
 
         Raises:
             InputError: the values do not begin with the shape ``(B, T)`` of the batch, as is true
                 of all methods that take ``(B, T, ...)``.
         """
         self._check(values_BT)
-        order = self.order() if order is None else order
+        order = self.packed_order() if order is None else order
         frames_F = values_BT.flatten(0, 1).index_select(0, order.data)
         return PackedSequence(frames_F, *order[1:])
 
     def from_packed(self, packed: PackedSequence, order: PackedSequence | None = None) -> Tensor:
         """Put outputs for `to_packed` back into blocks, ``(B, T, ...)``, 0 on padding."""
-        order = self.order() if order is None else order
-        if not isinstance(packed, PackedSequence):
-            raise InputError(f"packed is a {type(packed).__name__}; give an RNN's first output")
+        order = self.packed_order() if order is None else order
+        if not isinstance(packed, PackedSequence) or len(packed.data) != len(order.data):
+            kind = type(packed).__name__
+            raise InputError(f"packed, a {kind}, is no first output of an RNN for this to_packed")
         frames = len(order.data) if len(self.segments) else 0
         values_V = packed.data.new_zeros(self.valid_BT.numel(), *packed.data.shape[1:])
         values_V = values_V.index_copy(0, order.data[:frames], packed.data[:frames])
@@ -297,9 +298,10 @@ class Boundaries:
 
     def _check(self, values_BT: Tensor) -> None:
         """Raise `InputError` unless the values begin with the shape of the batch."""
-        if values_BT.shape[:2] != self.valid_BT.shape:
+        shape = tuple(getattr(values_BT, "shape", ()))
+        if shape[:2] != self.valid_BT.shape:
             raise InputError(
-                f"the values have the shape {tuple(values_BT.shape)}, the batch begins with "
+                f"the values are a {type(values_BT).__name__} {shape}, the batch begins with "
                 f"{tuple(self.valid_BT.shape)}; give (B, T, ...), blocks first and then slots"
             )
 

@@ -67,9 +67,9 @@ def check_boundaries(
     if not len(batch.segments):
         return 0.0
     gpus = [batch.valid_BT.device] if batch.valid_BT.is_cuda else []
-    with evaluation_mode(module), torch.random.fork_rng(gpus):  # as training left them
+    with torch.inference_mode(False), evaluation_mode(module), torch.random.fork_rng(gpus):
         torch.default_generator.manual_seed(0)
-        check = _Check(run, batch, tolerance)
+        check = _Check(run, batch._map(Tensor.clone), tolerance)  # which may take gradients
         check.compare_with_noise()
         check.compare_alone(alone)
         check.look_for_context()

@@ -64,7 +64,7 @@ class BlockDataset(Dataset[BlockSample]):
         self.targets_per: TargetsPer = getattr(source, "targets_per", "frame")
         check_choice("targets_per", self.targets_per, ("frame", "sequence"))
         self._takes_epoch = "epoch" in signature(source.read).parameters
-        self._like: tuple[Any, Any] = (None, None)
+        self._template: tuple[Any, Any] = (None, None)
         """Frames and targets of sequence 0 without frames, from the first read on."""
         self._turn: tuple[int, float] = StepList.turn
         """That of the last batch; in a worker, infinite from the second batch of a pass on."""
@@ -91,15 +91,15 @@ class BlockDataset(Dataset[BlockSample]):
             if workers:  # with in_order=False, others may get its later ones
                 self._turn = before[0], inf
         options = {"epoch": require_step(step).epoch} if self._takes_epoch else {}
-        if self._like[0] is None:  # fillers need shapes and dtypes too
+        if self._template[0] is None:  # fillers need shapes and dtypes too
             frames, targets = self._read(0, 0, 1, options)
-            self._like = empty_like(frames), empty_like(targets)
+            self._template = empty_like(frames), empty_like(targets)
         samples = []
         for block in blocks:
             columns = block.sequence.tolist(), block.first.tolist(), block.length.tolist()
             pairs = [self._read(*segment, options) for segment in zip(*columns, strict=True)]
             inputs, targets = ([pair[i] for pair in pairs] for i in (0, 1))
-            samples.append(BlockSample(block, inputs, targets, self._like, self.targets_per))
+            samples.append(BlockSample(block, inputs, targets, self._template, self.targets_per))
         return samples if step is None else StepList(samples, step)
 
     def _read(
@@ -115,15 +115,15 @@ class BlockDataset(Dataset[BlockSample]):
             raise
         is_pair = isinstance(result, tuple) and len(result) == 2
         frames, targets = result if is_pair else (result, None)
-        is_bare = targets is None and self._like[1] is None
+        is_bare = targets is None and self._template[1] is None
         if is_bare or self.targets_per == "frame":  # targets first, since frames are the larger
-            targets = copy_alike(targets, self._like[1], length)
+            targets = copy_alike(targets, self._template[1], length)
             if is_bare or targets is not None:
-                frames = copy_alike(frames, self._like[0], length)
+                frames = copy_alike(frames, self._template[0], length)
                 if frames is not None:
                     return frames, targets
         opening = f"{self._call(sequence, first, length)} returned"
-        return take_values(result, self.targets_per, opening, self._like, length)
+        return take_values(result, self.targets_per, opening, self._template, length)
 
     def _call(self, sequence: int, first: int, length: int) -> str:
         name = "" if self.names is None else f" of {self.names[sequence]}"
@@ -134,7 +134,7 @@ def take_values(
     result: Any,
     targets_per: TargetsPer,
     opening: str,
-    like: tuple[Any, Any],
+    template: tuple[Any, Any],
     length: int | None = None,
 ) -> tuple[Any, Any]:
     """Return copies of frames and targets that a source gives, as tensors where they are arrays.
@@ -142,7 +142,7 @@ def take_values(
     Args:
         result: frames, or a pair of frames and targets, see `SequenceSource.read`.
         opening: opening of the sentence about invalid values.
-        like: frames and targets to agree with in kind; None and None if these are the first.
+        template: frames and targets to agree with in kind; None and None if these are the first.
         length: required number of frames; None takes any.
 
     Raises:
@@ -157,10 +157,11 @@ def take_values(
     frames, targets = (map_values(value, copy_as_tensor) for value in values)
     if targets_per == "sequence":
         targets = map_values(targets, as_column)
-    for name, tree, expected in (("frames", frames, like[0]), ("targets", targets, like[1])):
+    parts = zip(("frames", "targets"), (frames, targets), template, strict=True)
+    for name, tree, expected in parts:
         if name == "frames" or (targets_per == "frame" and targets is not None):
             length = _count(opening, name, tree, length)
-        if like[0] is not None and describe(tree) != describe(expected):
+        if template[0] is not None and describe(tree) != describe(expected):
             objects = ", or give lists of objects, as from_dataset(..., objects=) does"
             raise InputError(
                 f"{opening} {name} of the kind {describe(tree)}, but earlier ones are of the kind "

@@ -60,7 +60,7 @@ class Epochs:
         cost: cost of a block, for `balance`.
         multiple_of: every segment takes a multiple of so many slots, for context parallelism, FP8,
             or encoders that subsample time: padding follows its frames, inside the row. `t_max` has
-            to be a multiple too; its default is rounded up. It cannot cut long sequences.
+            to be a multiple too; its default is rounded. It cannot cut long sequences.
         options: the packer's own, such as ``long="split"``, which clears the state at every cut.
 
     Raises:
@@ -261,7 +261,7 @@ class Epochs:
 
 def as_json_types(value: Any) -> Any:
     """Convert settings to the types that JSON returns: Python numbers, and lists for tuples."""
-    return json.loads(json.dumps(value, default=lambda value: value.tolist()))
+    return json.loads(json.dumps(value, default=lambda x: getattr(x, "tolist", x.__repr__)()))
 
 
 def with_checksum(state: dict[str, Any]) -> dict[str, Any]:

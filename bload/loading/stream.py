@@ -92,7 +92,7 @@ class StreamBlocks(IterableDataset[Any]):
         """The worker whose batch comes first."""
 
     def __iter__(self) -> Iterator[tuple[Batch | None, dict[str, Any], Any, str]]:
-        """Yield batch, position of the worker as plain values, like, and fault.
+        """Yield batch, position of the worker as plain values, template, and fault.
 
         The batch is None at the end, and where a worker leaves out its first turn. Like is None or,
         with a worker's first batch, its frames and targets without frames. Fault is the message of
@@ -106,13 +106,13 @@ class StreamBlocks(IterableDataset[Any]):
         shard = _Shard(self, worker * self.world_size + self.rank, workers * self.world_size, begin)
         if worker < self.next_worker:
             yield None, begin, None, ""
-        blocks, like = shard.blocks(), None
+        blocks, template = shard.blocks(), None
         try:
             while samples := list(islice(blocks, self.blocks_per_batch)):
-                is_first, like = like is None, samples[0].like
-                samples += self.fillers(like, len(samples))
+                is_first, template = template is None, samples[0].template
+                samples += self.fillers(template, len(samples))
                 batch = collate_blocks(samples, self.pad)
-                yield batch, shard.position(), like if is_first else None, ""
+                yield batch, shard.position(), template if is_first else None, ""
             yield None, shard.position(), None, ""
         except InputError as error:  # raised in a worker, it would contain the traceback
             yield None, shard.position(), None, str(error)
@@ -120,9 +120,9 @@ class StreamBlocks(IterableDataset[Any]):
             check_sendable(error)
             raise
 
-    def fillers(self, like: tuple[Any, Any], blocks: int = 0) -> list[BlockSample]:
-        """Return the empty blocks of a batch that has some, for values of the kinds of `like`."""
-        filler = BlockSample(filler_block(self.t_max), (), (), like, self.targets_per)
+    def fillers(self, template: tuple[Any, Any], blocks: int = 0) -> list[BlockSample]:
+        """Return the empty blocks of a batch that has some, for values like the template's."""
+        filler = BlockSample(filler_block(self.t_max), (), (), template, self.targets_per)
         return [filler] * (min(self.blocks_per_batch, self.window) - blocks)
 
 
@@ -145,7 +145,7 @@ class _Shard:
         self.items_read: int = begin["read"]
         self.pending: dict[int, Any] = {}
         """Frames and targets of the sequences that are not yet in a block."""
-        self.like: tuple[Any, Any] = (None, None)
+        self.template: tuple[Any, Any] = (None, None)
         """Frames and targets of the first sequence without frames."""
 
     def position(self) -> dict[str, Any]:
@@ -220,14 +220,14 @@ class _Shard:
     def _hold(self, number: int, sequence: Any) -> int:
         """Keep a copy of a decoded sequence until its block leaves; return its frames."""
         t_max, opening = self.stream.t_max, f"sequence {number} of the stream has"
-        held = take_values(sequence, self.stream.targets_per, opening, self.like)
+        held = take_values(sequence, self.stream.targets_per, opening, self.template)
         frames = len(pytree.tree_leaves(held[0])[0])
         if not 1 <= frames <= t_max:
             advice = "leave it out of the stream"
             advice += f", or raise t_max to {frames}" if frames else ""
             raise InputError(f"{opening} {frames} frames but t_max is {t_max}; {advice}")
-        if self.like[0] is None:
-            self.like = empty_like(held[0]), empty_like(held[1])
+        if self.template[0] is None:
+            self.template = empty_like(held[0]), empty_like(held[1])
         self.pending[number] = held
         return frames
 
@@ -236,4 +236,4 @@ class _Shard:
         inputs, targets = zip(*(self.pending.pop(number) for number, _ in segments), strict=True)
         number_S, length_S = np.array(segments, dtype=np.int64).T.copy()
         block = Block(segments[0][0], self.stream.t_max, number_S, 0 * number_S, length_S)
-        return BlockSample(block, inputs, targets, self.like, self.stream.targets_per)
+        return BlockSample(block, inputs, targets, self.template, self.stream.targets_per)

@@ -75,7 +75,7 @@ class StreamLoader:
                 "sharded=False if it sees all, and the loader is to divide them; if it divides "
                 "itself among workers alone, give a function of (shard, shards) instead"
             )
-        self._like: tuple[Any, Any] | None = None
+        self._template: tuple[Any, Any] | None = None
         """Frames and targets of this rank's first batch without frames."""
         self._state = self._begin = self._beginning()
         """After the last batch, and where the next iteration begins: loaded, or the beginning."""
@@ -118,12 +118,12 @@ class StreamLoader:
 
     def _next(self, batches: Iterator[Any]) -> tuple[Any, Any, str]:
         """Return the next batch with its position, or None at the end, and an error or ""."""
-        for batch, position, like, fault in batches:
+        for batch, position, template, fault in batches:
             worker = position["worker"]
             self._skips[worker] = position["skipped"]
-            if like is not None:
-                self._like = self._like or like
-                fault = compare_kinds(f"worker {worker}", like, self._like)
+            if template is not None:
+                self._template = self._template or template
+                fault = compare_kinds(f"worker {worker}", template, self._template)
             if fault:
                 return None, None, fault
             if batch is not None:
@@ -159,20 +159,20 @@ class StreamLoader:
         stream, settings = self.stream, {"step": self.step, **self._definition()}
         settings |= {"pad": stream.pad, "skip": str(stream.skip)}
         compare_ranks(settings, stream.rank, stream.world_size, self.process_group)
-        gathered = [(self._like, fault)]
+        gathered = [(self._template, fault)]
         if has_group():
             gathered *= stream.world_size
-            dist.all_gather_object(gathered, (self._like, fault), self.process_group)
-        likes = [like for like, _ in gathered if like is not None]
-        for like in likes:
-            if difference := compare_kinds("a rank", like, likes[0]):
+            dist.all_gather_object(gathered, (self._template, fault), self.process_group)
+        templates = [template for template, _ in gathered if template is not None]
+        for template in templates:
+            if difference := compare_kinds("a rank", template, templates[0]):
                 raise InputError(difference)
-        if not likes and self.step == 0 and not any(fault for _, fault in gathered):
+        if not templates and self.step == 0 and not any(fault for _, fault in gathered):
             skipped = sum(self._skips)
             raise InputError(f"the stream has no sequence to pack; {skipped} were skipped")
-        if not likes:
+        if not templates:
             return None
-        return collate_blocks(stream.fillers(likes[0]), stream.pad)
+        return collate_blocks(stream.fillers(templates[0]), stream.pad)
 
     def _definition(self) -> dict[str, Any]:
         """Return the settings that all ranks share and a position depends on."""

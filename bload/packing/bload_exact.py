@@ -54,7 +54,7 @@ def pack(
     block_P = np.empty(len(size_P), dtype=np.int32)
     block_P[is_alone_P] = np.arange(blocks)
     if blocks < len(size_P):
-        shared_P, added = _pack_shared(size_P[~is_alone_P], t_max, rng)
+        shared_P, added = _pack_shared(size_P[~is_alone_P], min(t_max, int(size_P.sum())), rng)
         block_P[~is_alone_P] = shared_P + blocks
         blocks += added
     # blocks in random order, and so the pieces of each

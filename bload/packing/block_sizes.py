@@ -17,7 +17,8 @@ import numpy as np
 from bload.errors import InputError
 from bload.packing.bounds import lower_bound
 from bload.packing.cost import Cost
-from bload.packing.plan import Block, Plan
+from bload.packing.pieces import index_within
+from bload.packing.plan import Plan, plan_from_arrays
 
 CANDIDATES = 256
 """Most lengths that are candidates for a size, at equal distances among the different lengths."""
@@ -109,8 +110,7 @@ def pack_block_sizes(
     if one_each:
         plan = pack(lengths, sizes[-1], rng, **options)
         return replace(plan, slots=np.array(sizes)[np.searchsorted(sizes, plan.block_frames)])
-    remaining = rng.permutation(len(lengths))
-    blocks: list[Block] = []
+    remaining, parts = rng.permutation(len(lengths)), []
     for smaller, size in zip((0, *sizes[:-1])[::-1], reversed(sizes), strict=True):
         long = remaining[lengths[remaining] > smaller]
         short = remaining[lengths[remaining] <= smaller]
@@ -119,11 +119,10 @@ def pack_block_sizes(
         members, remaining = np.concatenate([long, short[fits]]), short[~fits]
         if len(members):
             plan = pack(lengths[members], size, rng, **options)
-            for block in map(plan.block, range(plan.blocks)):
-                blocks.append(replace(block, sequence=members[block.sequence]))
-    blocks = [blocks[i] for i in rng.permutation(len(blocks))]
-    segments = [(block.sequence, block.first, block.length) for block in blocks]
-    sequence, first, length = (np.concatenate(of) for of in zip(*segments, strict=True))
-    offsets = np.cumsum([0, *(len(block.length) for block in blocks)])
-    slots = np.array(sizes)[np.searchsorted(sizes, [block.frames for block in blocks])]
-    return Plan(sizes[-1], lengths, sequence, first, length, offsets, slots)
+            parts.append((members[plan.sequence], plan.first, plan.length, np.diff(plan.offsets)))
+    sequence, first, length, counts = map(np.concatenate, zip(*parts, strict=True))
+    block = rng.permutation(len(counts))
+    begin, counts = (np.cumsum(counts) - counts)[block], counts[block]
+    order = np.repeat(begin, counts) + index_within(counts)
+    plan = plan_from_arrays(order, counts, (sequence, first, length), lengths, sizes[-1])
+    return replace(plan, slots=np.array(sizes)[np.searchsorted(sizes, plan.block_frames)])

@@ -22,7 +22,7 @@ def round_up(lengths: np.ndarray, multiple: int) -> np.ndarray:
     return slots
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Block:
     """One block of `t_max` slots: its segments in slot order. A filler has none.
 

@@ -90,6 +90,6 @@ def test_a_source_is_asked_for_whole_segments_in_plain_numbers_and_once_for_fill
     for _ in range(3):
         sample = dataset[filler_block(5)]
         assert (*sample.inputs, *sample.targets) == ()
-        assert (sample.like[0].shape, sample.like[0].dtype) == ((0, 2), torch.uint8)
+        assert (sample.template[0].shape, sample.template[0].dtype) == ((0, 2), torch.uint8)
     assert source.calls[0] == (0, 0, 1)
     assert len(source.calls) == 3

@@ -280,8 +280,15 @@ def test_values_of_another_shape_are_refused_by_both_shapes(batch):
             mask("no")
     with pytest.raises(InputError, match="inputs_BT is float64"):
         batch.transformers()
-    with pytest.raises(InputError, match="packed is a tuple; give an RNN's first output"):
-        batch.from_packed(nn.GRU(8, 2).double()(packed))
+    longer = packed._replace(data=torch.cat([packed.data, packed.data]))  # of another batch
+    for wrong in (nn.GRU(8, 2).double()(packed), longer):
+        with pytest.raises(InputError, match=r"packed, a .*first output of an RNN"):
+            batch.from_packed(wrong)
+    with pytest.raises(InputError, match="the values are a PackedSequence"):
+        batch.last(packed)
+    tokens = replace(batch, inputs_BT=batch.inputs_BT[..., 0].long())
+    with pytest.raises(InputError, match="flash_attn needs one row"):
+        tokens.transformers(rows=True, flash_attn=True)
 
 
 def test_forms_are_on_the_device_of_the_batch_whatever_the_default_device(sequences):

@@ -188,8 +188,9 @@ def test_nan_on_padding_does_not_count_and_a_tolerance_of_zero_is_one(batch):
     assert check_boundaries(nan_on_padding, batch) == 0.0
     with pytest.raises(InputError, match="outputs of a sequence are NaN"):
         check_boundaries(lambda batch: batch.inputs_BT / 0 * 0, batch)
-    with torch.no_grad(), pytest.raises(InputError, match="the gradient of"):
-        check_boundaries(leaks_backward, batch)
+    for mode in (torch.no_grad(), torch.inference_mode()):
+        with mode, pytest.raises(InputError, match="the gradient of"):
+            check_boundaries(leaks_backward, batch)
     with pytest.raises(InputError, match="keep them apart"):
         check_boundaries(lambda b: b.inputs_BT + 1e-6 * b.inputs_BT.mean(), batch, tolerance=0)
 

@@ -69,7 +69,7 @@ def test_packing_and_unpacking_are_few_graphs_for_batches_of_a_shape(batches):
     data = torch.compile(model.before, fullgraph=True, dynamic=True, backend=before)
     outputs = torch.compile(model.after, fullgraph=True, dynamic=True, backend=after)
     for batch in batches:
-        order = batch.order()
+        order = batch.packed_order()
         packed, _ = model.gru(order._replace(data=data(batch, order)))
         found = outputs(batch, packed, order)
         alone, _ = model.gru(batch.to_packed(model.first(batch.inputs_BT).relu()))

@@ -22,6 +22,7 @@ BAD = [
     ("a.csv", "'length'", "name,size\na,3\n", "3,4\n5,6\n"),
     ("a.csv", "sequence on line 4 has length 0", "length\n3\n\n0\n"),
     ("a.csv", "line 3 has length 2.5", "length\n3\n2.5\n"),
+    ("a.csv", "line 1 has length nan", "nan\n3\n"),
     ("a.csv", "cannot read lengths", "length,x\n3," + "y" * 200_000, b"length\n\xff\xfe\n"),
     ("a.npy", "cannot read lengths", b"", b"hello"),
 ]
