@@ -10,7 +10,7 @@ Holm's correction is within a question (dev/LOG.md, "The headline, again").
 from pathlib import Path
 
 from experiments.intervals import corrected, signed, student
-from experiments.runs import name_splits, read_runs, refuse_mixtures
+from experiments.runs import name_others, name_splits, read_runs, refuse_mixtures
 from experiments.study import markdown, name_missing, report_runs
 
 QUESTIONS = {
@@ -25,15 +25,15 @@ DEFAULTS = {"model.temporal": "dds", "train.starts": "table", "train.padding": "
 
 def tables(folder: Path) -> str:
     """Tabulate Recall@20 of every change, and its difference from no change."""
-    runs = read_runs(folder)
-    loaders = runs["loader.name"]
+    all_runs = read_runs(folder)
+    loaders = all_runs["loader.name"]
     loader = "bload" if "bload" in {*loaders} else loaders.mode()[0]
-    runs = refuse_mixtures(runs[loaders == loader], *DEFAULTS)
+    runs = refuse_mixtures(all_runs[loaders == loader], *DEFAULTS)
     by_change = {key: seeds.set_index("train.seed") for key, seeds in runs.groupby([*DEFAULTS])}
     base = by_change.get(tuple(DEFAULTS.values()), runs[:0])
     rows = [["", "no change", f"{len(base)}", student(base.recall).text(), ""]]
     rows[0] += [student(base.remembered).text(), ""]
-    missing = [] if len(base) else ["no change"]
+    missing, shown = [] if len(base) else ["no change"], [*base.run]
     for question, (key, values) in QUESTIONS.items():
         changes = [tuple((DEFAULTS | {key: value}).values()) for value in values]
         changed = [by_change.get(change, runs[:0]) for change in changes]
@@ -42,12 +42,13 @@ def tables(folder: Path) -> str:
             if not len(seeds):
                 missing.append(f"{key}={value}")
                 continue
+            shown += [*seeds.run]
             row = [question, f"`{key}={value}`", f"{len(seeds)}", student(seeds.recall).text()]
             row += [gain, student(seeds.remembered).text()]
             rows.append([*row, signed(seeds.remembered - base.remembered)])
     heads = ["question", f"`{loader}` with", "seeds", f"Recall@20, {name_splits(runs)}"]
     heads += ["minus no change", "needs memory", "minus no change"]
-    return markdown(rows, heads, words=2) + name_missing(missing)
+    return markdown(rows, heads, words=2) + name_others(all_runs, shown) + name_missing(missing)
 
 
 if __name__ == "__main__":

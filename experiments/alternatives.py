@@ -14,8 +14,9 @@ from dataclasses import replace
 
 import pandas as pd
 
+from bload import InputError
 from datasets.build import build_source
-from experiments.interleaved import add_all_clips, on_ranks, sweep_jobs, time_turns
+from experiments.interleaved import add_all_clips, on_ranks, sweep_jobs, time_turns, way_of
 from experiments.intervals import ratio
 from experiments.study import markdown, report_rows
 from training.config import TrainJob
@@ -28,6 +29,8 @@ BASE = ("bload_exact", "computed")
 def measure(ranks: Ranks, overrides: Sequence[str], share: float, rounds: int) -> list[dict]:
     """Return a row for each way and round; the ways take turns in each round."""
     jobs = add_all_clips(sweep_jobs("alternatives", overrides, BASE[0]))
+    if BASE not in map(way_of, jobs):
+        raise InputError(f"{BASE[0]} is the base with padding; give model.skip_padding=false")
     return time_turns([fill_steps(job) for job in jobs], ranks, share, rounds)
 
 

@@ -41,12 +41,12 @@ def deal(plan: Plan, ranks: int, blocks: int, balance: str) -> tuple[float, floa
     return schedule.loads(cost).max(axis=1).sum() * ranks / cost_B.sum(), float(spread)
 
 
-def counted_table(plans: dict[str, Plan], ranks: int = RANKS) -> str:
+def counted_table(plans: dict[str, Plan]) -> str:
     """Tabulate time over ideal and spread of every balance, a column for each plan."""
     rows = []
     for blocks, balance in product((1, 4), BALANCES):
-        dealt = [deal(plan, ranks, blocks, balance) for plan in plans.values()]
-        random = [deal(plan, ranks, blocks, "none") for plan in plans.values()]
+        dealt = [deal(plan, RANKS, blocks, balance) for plan in plans.values()]
+        random = [deal(plan, RANKS, blocks, "none") for plan in plans.values()]
         rows.append([blocks, f"`{balance}`", *(f"{over_ideal:.3f}" for over_ideal, _ in dealt)])
         pairs = zip(dealt, random, strict=True)
         rows[-1] += [f"{spread / (base or 1):.2f}" for (_, spread), (_, base) in pairs]

@@ -22,17 +22,19 @@ from matplotlib.ticker import LogLocator, NullLocator
 from bload import InputError
 from bload.packing.packers import PACKERS
 from experiments.intervals import ratio, signed, student
-from experiments.runs import name_splits, read_curves, read_runs, refuse_mixtures
-from experiments.study import look_of, markdown, name_missing, report_runs
+from experiments.runs import name_splits, name_ways, read_curves, read_runs, refuse_mixtures
+from experiments.study import look_of, markdown, name_missing, name_way, report_runs
 
 LOADER, SEED = "loader.name", "train.seed"
+WAYS = [*PACKERS, name_way("sampling", "all")]
 SHARE = 0.9
 """The common level, as a share of where `naive` ends."""
 
 
 def read(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Read the runs, and the points of their curves with a known Recall@20."""
-    runs = refuse_mixtures(read_runs(folder), LOADER)
+    runs = read_runs(folder)
+    runs = refuse_mixtures(runs.assign(**{LOADER: name_ways(runs)}), LOADER)
     curves = read_curves(folder).dropna(subset="recall")
     if curves.empty:
         raise InputError(f"{folder} has no evaluation; give its runs train.eval_every")
@@ -40,10 +42,10 @@ def read(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def by_seed(curves: pd.DataFrame, figure: Callable[[pd.DataFrame], float]) -> pd.DataFrame:
-    """Compute a figure of each curve: a row per seed, a column per loader; NaN without a run."""
+    """Compute a figure of each curve: a row per seed, a column per way; NaN without a run."""
     groups = curves.groupby([SEED, LOADER])
     figures = {key: figure(curve) for key, curve in groups}
-    return pd.Series(figures).unstack().reindex(columns=[*PACKERS])
+    return pd.Series(figures).unstack().reindex(columns=WAYS)
 
 
 def work_to(curve: pd.DataFrame, level: float, key: str = "processed") -> float:
@@ -80,7 +82,8 @@ def tables(folder: Path) -> str:
         ["`sampling` ends below `bload`, points", signed(ends.sampling - ends.bload)],
         ["to the common level `naive` takes over 3 times the slots of `bload`", more_work],
     ]
-    videos = name_splits(runs.replace({"split": {"final": "validation"}}))  # those of curves
+    known = runs.reindex(columns=["validation_recall@20"]).notna().any(axis=1)
+    videos = name_splits(runs.assign(split=runs.split.mask(known, "validation")))  # those of curves
     heads = ["steps", "slots", f"Recall@20 at the end, {videos}", "minus naive"]
     work_heads = ["slots to the common level", "share, slots", "share, frames"]
     blocks = [
@@ -99,8 +102,8 @@ def draw(folder: Path, figure: Figure) -> None:
     axis = figure.add_subplot(
         xlabel="thousand slots processed, padding included", ylabel="Recall@20, %", xscale="log"
     )
-    marks = dict(zip(PACKERS, cycle("osD^vPXp"), strict=False))
-    for loader in (name for name in PACKERS if name in {*curves[LOADER]}):
+    marks = dict(zip(WAYS, cycle("osD^vPXp"), strict=False))
+    for loader in (name for name in WAYS if name in {*curves[LOADER]}):
         by_epoch = curves[curves[LOADER] == loader].groupby("epoch")
         x, y = by_epoch.processed.mean() / 1000, by_epoch.recall.agg(["mean", "min", "max"])
         label, colour = look_of(loader)

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from bload import InputError
 from experiments.interleaved import add_all_clips, on_ranks, sweep_jobs, time_turns
 from experiments.intervals import Interval, ratio
 from experiments.study import markdown, report_rows
@@ -24,6 +25,8 @@ from training.ranks import Ranks
 def measure(ranks: Ranks, overrides: Sequence[str], share: float, rounds: int) -> list[dict]:
     """Return a row for each loader and round; the loaders take turns in each round."""
     jobs = add_all_clips(sweep_jobs("epoch_time", overrides, "naive"))
+    if len({job.model.skip_padding for job in jobs}) > 1:
+        raise InputError("this table does not show model.skip_padding; give it one value")
     pixels = jobs[0].dataset.frame_size[0]
     return [{"pixels": pixels, **row} for row in time_turns(jobs, ranks, share, rounds)]
 

@@ -22,7 +22,7 @@ from datasets.synthetic.observers import EVERYTHING, MEMORYLESS, expected_recall
 from datasets.synthetic.script import write_scripts
 from datasets.synthetic.world import World
 from experiments.intervals import corrected, signed, student
-from experiments.runs import name_splits, read_runs, refuse_mixtures
+from experiments.runs import name_others, name_splits, name_ways, read_runs, refuse_mixtures
 from experiments.study import INK, look_of, markdown, name_missing, report_runs
 
 SEED, DWELL, CUES = "train.seed", "dataset.dwell", "dataset.cue_rate"
@@ -38,8 +38,9 @@ def read_ways(folder: Path) -> pd.DataFrame:
     if not (runs.get(CUES, pd.Series(dtype=float)) == 0).any():
         raise InputError(f"{folder} has no run with {CUES}=0, as experiment=horizon trains them")
     place = runs.get("loader.place", runs["loader.name"])  # a column if sampling is there
-    way = runs["loader.name"].mask(place == "first", FIRST).mask(place == "fixed", FIXED)
-    runs = runs.assign(way=way.mask(runs["train.starts"] == "ignored", NO_TABLE))
+    way = pd.Series(name_ways(runs), runs.index)
+    way = way.mask(place.isin(["first", "fixed"]), way + ", " + place.map(str) + " clips")
+    runs = runs.assign(way=way.mask(runs["train.starts"] == "ignored", way + ", no start table"))
     return refuse_mixtures(runs, "way", "split", DWELL, CUES)
 
 
@@ -87,12 +88,17 @@ def tables(folder: Path) -> str:
     """
     runs = read_ways(folder)
     blocks, is_once = ["![Recall@20 by horizon](../charts/horizon.svg)"], runs[CUES] == 0
+    shown = []
     for split, once in runs[is_once].groupby("split", sort=False):
         blocks += split_tables(once)
         control = runs[~is_once & (runs.split == split) & runs[DWELL].isin(once[DWELL])]
-        blocks += [control_table(once, control)] if len(control) else []
+        control = control[control.way.isin(["sampling", "bload"])]
+        rates = control[CUES].nunique()
+        for (_, rate), again in control.groupby([DWELL, CUES]):
+            blocks.append(control_table(once, again, f", {CUES}={rate:g}" * (rates > 1)))
+        shown += [*once.run[once.way.isin(WAYS)], *control.run]
     missing = [way for way in WAYS if way not in {*runs[is_once].way}]
-    return "\n\n".join(blocks) + name_missing(missing)
+    return "\n\n".join(blocks) + name_others(runs, shown) + name_missing(missing)
 
 
 def split_tables(runs: pd.DataFrame) -> list[str]:
@@ -124,13 +130,13 @@ def split_tables(runs: pd.DataFrame) -> list[str]:
     ]
 
 
-def control_table(once: pd.DataFrame, again: pd.DataFrame) -> str:
-    """Tabulate what cues that are shown again and again leave of the gain over fresh clips."""
+def control_table(once: pd.DataFrame, again: pd.DataFrame, rate: str) -> str:
+    """Tabulate what cues that are shown again and again, at a `rate`, leave of the gain."""
     dwell = again[DWELL].iloc[0]
     single, repeated = (subtract(runs, "sampling")[dwell] for runs in (once, again))
     rows = [
         ["shown once", signed(single)],
-        ["shown again and again", signed(repeated)],
+        [f"shown again and again{rate}", signed(repeated)],
         ["once minus again", signed(single - repeated)],
     ]
     return markdown(rows, [f"states of {name_dwell(dwell)}, cues", "`bload` minus sampling"])

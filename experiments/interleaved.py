@@ -118,11 +118,20 @@ def steps_by_round(steps: int, share: float, rounds: int) -> list[int]:
     return counts
 
 
+def way_of(cfg: TrainJob) -> tuple[str, str]:
+    """Return what tells a job from others in tables: its loader and its padding."""
+    padding = "skipped" if cfg.model.skip_padding else "computed"
+    return name_way(cfg.loader.name, vars(cfg.loader).get("clips")), padding
+
+
 def time_turns(jobs: Sequence[TrainJob], ranks: Ranks, share: float, rounds: int) -> list[dict]:
     """Let a contender for each job take a turn in each round, `share` of its epoch in all.
 
-    Returns a row for each job and round.
+    Returns a row for each job and round; InputError if two jobs are of one way.
     """
+    ways = [*map(way_of, jobs)]
+    if len({*ways}) < len(ways):
+        raise InputError("tables tell apart loaders and padding only; give other keys one value")
     contenders = [Contender(job, ranks) for job in jobs]
     counts = [steps_by_round(one.loader.account.steps, share, rounds) for one in contenders]
     timings: list[list[Timing]] = [[] for _ in contenders]
@@ -130,12 +139,12 @@ def time_turns(jobs: Sequence[TrainJob], ranks: Ranks, share: float, rounds: int
         for contender, steps, turns in zip(contenders, counts, timings, strict=True):
             turns.append(contender.take_steps(steps[number]))
     rows = []
-    for contender, turns in zip(contenders, timings, strict=True):
-        cfg, loader = contender.cfg, contender.loader
-        account, skips = loader.account, cfg.model.skip_padding
+    for contender, (name, padding), turns in zip(contenders, ways, timings, strict=True):
+        loader, skips = contender.loader, contender.cfg.model.skip_padding
+        account = loader.account
         columns = {
-            "loader": name_way(cfg.loader.name, vars(cfg.loader).get("clips")),
-            "padding": "skipped" if skips else "computed",
+            "loader": name,
+            "padding": padding,
             "ranks": ranks.world_size,
             "slots": account.processed,
             "padded": account.padding,

@@ -41,7 +41,7 @@ from experiments.epoch_time import speeds
 from experiments.interleaved import ALONE, time_turns
 from experiments.intervals import corrected, signed, student
 from experiments.paper_table import SEED, split_ways
-from experiments.runs import read_runs
+from experiments.runs import read_runs, refuse_mixtures
 from training.compose import compose_job
 
 RESULTS = study.RESULTS / "open_questions"
@@ -169,7 +169,9 @@ def runs_table(folder: Path, key: str) -> str:
     """Tabulate Recall@20 by the values of a key, and `bload` minus it by seed."""
     cells, rows = [], dict[str, dict[str, str]]()
     for value, runs in read_runs(folder).groupby(key):
-        ways = {name: way.set_index(SEED).recall for name, way in split_ways(runs)}
+        named = pd.concat(way.assign(name=name) for name, way in split_ways(runs))
+        by_name = refuse_mixtures(named, "name").groupby("name", sort=False)
+        ways = {name: way.set_index(SEED).recall for name, way in by_name}
         plain = [name for name in ways if name.split(",")[0] == "bload" and "=gap" not in name]
         base = ways[plain[0]] if plain else runs.recall[:0]
         for name, recall in ways.items():
@@ -213,6 +215,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    if any("=" in word for word in sys.argv):
+    if any("=" in word for word in sys.argv[1:] if not word.startswith("-")):
         runpy.run_path(str(study.ROOT / "train.py"), run_name="__main__")
     main()

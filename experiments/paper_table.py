@@ -23,7 +23,7 @@ from bload.packing.packers import PACKERS
 from datasets.files import exit_on_input_error
 from experiments import epoch_time, study
 from experiments.intervals import corrected, signed, student
-from experiments.runs import name_splits, read_runs
+from experiments.runs import compared_keys, name_splits, name_ways, read_runs, refuse_mixtures
 from training import paper, sweep_table
 
 LOADER, SEED = "loader.name", "train.seed"
@@ -38,8 +38,7 @@ def runs_by_table(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
     Equal epochs are the most common number of them. One per step, and four, are clips or blocks.
     """
-    step = runs["train.batch_slots"] * runs["train.micro_batches"] * runs.ranks
-    usual = runs[step == step.mode()[0]]
+    usual = runs[runs.step_slots == runs.step_slots.mode()[0]]
     epochs = runs[runs.epochs == usual.epochs.mode()[0]]
     parts = {"equal epochs": epochs[epochs.index.isin(usual.index)]}
     reference = parts["equal epochs"][parts["equal epochs"][LOADER] == "bload"].slots.mean()
@@ -47,7 +46,7 @@ def runs_by_table(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
     if len(work.drop(parts["equal epochs"].index, errors="ignore")):
         parts["equal work"] = work
     for name, count in (("one per step", 1), ("four per step", 4)):
-        held = epochs[step[epochs.index] // epochs.t_max == count]
+        held = epochs[epochs.step_slots // epochs.t_max == count]
         if {"sampling", "bload"} <= {*held[LOADER]} and not held.equals(parts["equal epochs"]):
             parts[name] = held
     return parts
@@ -63,19 +62,16 @@ def name_left_out(runs: pd.DataFrame, parts: dict[str, pd.DataFrame]) -> str:
 
 def split_ways(runs: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     """Yield runs alike in all but the seed: their loader, what else differs there, and the runs."""
-    groups = ("loader.", "model.", "dataset.", "train.", "loss.")
-    same = {LOADER, "loader.clips", SEED, "dataset.root", "train.batch_slots", "model.skip_padding"}
-    keys = [key for key in runs if key.startswith(groups) and key not in same]
-    clips = runs.get("loader.clips", runs[LOADER])
-    runs = runs.assign(way=[*map(study.name_way, runs[LOADER], clips)])
+    keys = [key for key in compared_keys(runs) if key not in (LOADER, "loader.clips")]
+    runs = runs.assign(way=name_ways(runs))
     order = runs[LOADER].map(lambda name: [*PACKERS, name].index(name))
     runs = runs.assign(order=order).sort_values(["order", "way", "epochs"], kind="stable")
     differ = runs[keys].map(str).groupby([runs.way, runs.epochs]).nunique().max() > 1
     names = runs.way
     for key in differ.index[differ]:
-        names = names + f", {key}=" + runs[key].map(str)
+        names = names + f", {key}=" + runs[key].map(str).str.replace(", ", ",")  # of a list
     for (name, _), seeds in runs.groupby([names, runs.epochs], sort=False):
-        yield name, seeds
+        yield name, refuse_mixtures(seeds, LOADER)
 
 
 def overview(
@@ -150,6 +146,8 @@ def recall_table(runs: pd.DataFrame, title: str) -> str:
             command[0] = f"experiment={name.replace('_quick', ' size=quick')}"
         if isinstance(clips := first.get("loader.clips"), str):
             command += [f"loader.clips={clips}"]
+        settings = way[0].split(", ")[1:]
+        command += [word.removesuffix(".0") for word in settings if not word.endswith("=nan")]
         if [other for other, _ in ways].count(way[0]) > 1 and first["train.slots"] > 0:
             command += [f"train.slots={first['train.slots']:.0f}"]
         command += [f"train.seed={','.join(numbers)}"]

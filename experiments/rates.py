@@ -4,9 +4,10 @@
         train.seed=0 train.lr=0.00075,0.0015,0.003
     python -m experiments.rates [FOLDER]
 
-Half, one and twice the default by Recall@20 on the validation videos, mean of the seeds. The
-default stays unless another is better by a point; if the choice is at an edge, the next factor of
-two outward is tried too (dev/LOG.md, "The headline, again", "The paper's table under DDP").
+Half, one and twice the default by Recall@20 on the validation videos, mean of the seeds
+that have all its rates. The default stays unless another is better by a point; if the choice is at
+an edge, the next factor of two outward is tried too (dev/LOG.md, "The headline, again", "The
+paper's table under DDP").
 """
 
 from pathlib import Path
@@ -14,10 +15,10 @@ from pathlib import Path
 import pandas as pd
 
 from bload.errors import InputError
-from experiments.runs import read_runs
+from experiments.runs import read_runs, refuse_mixtures
 from experiments.study import markdown, report_runs
 
-DEFAULT, MARGIN = 0.0015, 1.0
+DEFAULT, MARGIN, SEED = 0.0015, 1.0, "train.seed"
 
 
 def choose(recall: pd.Series) -> float:
@@ -27,27 +28,30 @@ def choose(recall: pd.Series) -> float:
 
 
 def validation_recall(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return mean Recall@20 on validation videos, in percent: a row per way, a column per rate."""
+    """Return Recall@20 on validation videos, by rate: a row per way and seed, in percent."""
     if "validation_recall@20" not in runs:
         raise InputError("these runs were not read on validation videos")
-    runs = runs.assign(step=runs["train.batch_slots"] * runs["train.micro_batches"] * runs.ranks)
     keys = {"loader": "loader.name", "clips": "loader.clips", "videos": "dataset.train_videos"}
-    keys |= {"ranks": "ranks", "slots per step": "step", "epochs": "epochs"}
-    ways = (
-        runs.reindex(columns=[*keys.values()]).astype(object).fillna("").set_axis([*keys], axis=1)
-    )
-    groups = [*(ways[key] for key in keys), runs["train.lr"]]
-    return 100 * runs["validation_recall@20"].groupby(groups, sort=False).mean().unstack()
+    keys |= {"ranks": "ranks", "slots per step": "step_slots", "epochs": "epochs"}
+    columns = [*keys.values()]
+    runs = runs.assign(**runs.reindex(columns=columns).astype(object).fillna(""))
+    runs = refuse_mixtures(runs, *columns, "train.lr")
+    each = runs.groupby([*columns, SEED, "train.lr"], sort=False)["validation_recall@20"].first()
+    return 100 * each.unstack().rename_axis([*keys, SEED])
 
 
 def tables(folder: Path) -> str:
     """Tabulate Recall@20 on validation videos by rate, and the choice."""
     table = validation_recall(read_runs(folder)).sort_index(axis=1)
-    rows = []
-    for way, recall in table.iterrows():
+    rows, ways = [], table.index.names[:-1]
+    for way, seeds in table.groupby(ways, sort=False):
+        whole = seeds.dropna(axis=1, how="all").dropna()
+        recall = whole.mean().reindex(table.columns)
         cells = (f"{value:.1f}" if value == value else "" for value in recall)
-        rows.append([*map(str, way), *cells, f"{choose(recall):g}"])
-    heads = [*table.index.names, *(f"{rate:g}" for rate in table), "chosen"]
+        chosen = f"{choose(recall):g}" if recall.notna().any() else ""
+        chosen += f" ({len(whole)} of {len(seeds)} seeds)" * (len(whole) < len(seeds))
+        rows.append([*map(str, way), *cells, chosen])
+    heads = [*ways, *(f"{rate:g}" for rate in table), "chosen"]
     return markdown(rows, heads, words=2)
 
 

@@ -5,15 +5,22 @@
 writes ``runs.csv`` and ``curves.csv`` of the finished runs in folders, to be committed.
 """
 
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from bload.errors import InputError
+from bload.errors import InputError, plural
 from datasets.files import exit_on_input_error, write_whole
-from experiments.study import make_parser
+from experiments.study import make_parser, name_way
+from training.config import TrainConfig
 from training.folder import read_json, read_lines
+
+SAME = {"train.seed", "dataset.root", "train.batch_slots", "model.skip_padding", "model.recompute"}
+SAME |= {f"train.{key.name}" for key in fields(TrainConfig) if not key.metadata["defining"]}
+SAME -= {"train.micro_batches"}
+"""Keys in which runs of one way may differ."""
 
 
 def read_runs(folder: Path) -> pd.DataFrame:
@@ -21,7 +28,7 @@ def read_runs(folder: Path) -> pd.DataFrame:
 
     Also `recall` and `remembered`, Recall@20 with constraint of all relations and of those whose
     evidence is in an earlier frame, in percent; the `split` that they were read on, which earlier
-    runs do not name; and `slots` and `all_steps` of the whole training.
+    runs do not name; `slots` and `all_steps` of the whole training; and `step_slots` of a step.
 
     Raises:
         InputError: there is no finished run.
@@ -30,10 +37,11 @@ def read_runs(folder: Path) -> pd.DataFrame:
         # "none" and "null" are values; only an empty cell is nothing.
         runs = pd.read_csv(file, keep_default_na=False, na_values=[""]).copy()  # in one piece
     else:
-        runs = pd.DataFrame(map(run_row, finished_runs(folder)))
+        runs = pd.DataFrame(map(run_row, finished_runs(folder))).fillna(np.nan)  # no None, as above
     split = runs.reindex(columns=["split"], fill_value="test").split.fillna("test")
     slots, steps = runs.epochs * runs.processed, runs.epochs * runs.steps
-    return with_recall(runs).assign(split=split, slots=slots, all_steps=steps)
+    step = runs["train.batch_slots"] * runs["train.micro_batches"] * runs.ranks
+    return with_recall(runs).assign(split=split, slots=slots, all_steps=steps, step_slots=step)
 
 
 def read_curves(folder: Path) -> pd.DataFrame:
@@ -50,14 +58,33 @@ def read_curves(folder: Path) -> pd.DataFrame:
 
 
 def refuse_mixtures(runs: pd.DataFrame, *keys: str) -> pd.DataFrame:
-    """Return runs, of which at most one has a seed and values of `keys`; else raise InputError."""
-    twice = runs[runs.duplicated(["train.seed", *keys], keep=False)]
-    if len(twice):
-        raise InputError(
-            f"this table does not tell apart {' and '.join(twice.run[:2])}, which differ in more "
-            "than it shows; make it of a folder without one of them"
-        )
+    """Return runs, if those with the same values of `keys` differ in the seed, and in it alone."""
+    values = runs.reindex(columns=[*compared_keys(runs), "epochs", "step_slots"]).map(str)
+    counts = values.groupby([runs[key] for key in keys], dropna=False).nunique().max()
+    if len(differ := counts.index[counts > 1]):
+        raise InputError(f"runs of one row differ in {', '.join(differ)}; leave some of them out")
+    if len(twice := runs[runs.duplicated(["train.seed", *keys])]):
+        raise InputError(f"{twice.run.iloc[0]} has the seed of another in its row; leave one out")
     return runs
+
+
+def compared_keys(runs: pd.DataFrame) -> list[str]:
+    """List the keys of the config that tell runs of unlike ways apart."""
+    groups = ("loader.", "model.", "dataset.", "train.", "loss.")
+    return [key for key in runs if key.startswith(groups) and key not in SAME]
+
+
+def name_ways(runs: pd.DataFrame) -> list[str]:
+    """Name the loader of each run, as `name_way` does."""
+    loaders = runs["loader.name"]
+    return [*map(name_way, loaders, runs.get("loader.clips", loaders))]
+
+
+def name_others(runs: pd.DataFrame, shown: list[str]) -> str:
+    """Say in a line, after a table, which runs it does not show; empty if it shows all."""
+    names = runs.run[~runs.run.isin(shown)]
+    words = f"\n\nNot in this table: {plural(len(names), 'run')} ({', '.join(names)})."
+    return words if len(names) else ""
 
 
 def name_splits(runs: pd.DataFrame) -> str:

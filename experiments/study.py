@@ -34,10 +34,10 @@ RESULTS, DOCS, README = ROOT / "results", ROOT / "docs", ROOT / "README.md"
 CHARTS = DOCS / "charts"
 
 
-def markdown(rows: Sequence, headers: Sequence[str], words: int = 1, form: str = "pipe") -> str:
+def markdown(rows: Sequence, headers: Sequence[str], words: int = 1) -> str:
     """Format a Markdown table; all but the first `words` columns are figures, set to the right."""
     sides = ["left"] * words + ["right"] * (len(headers) - words)
-    return tabulate(rows, headers, form, disable_numparse=True, colalign=sides)
+    return tabulate(rows, headers, "pipe", disable_numparse=True, colalign=sides)
 
 
 def name_missing(names: Sequence[str]) -> str:

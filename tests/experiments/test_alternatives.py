@@ -11,6 +11,7 @@ from tests.training.jobs import one_rank
 
 def test_ways_take_turns_through_a_whole_epoch(command_line):
     overrides = command_line("loader=single,sampling,bload_exact", "model.skip_padding=false")
+    skip = "model.skip_padding=true"
     rows = pd.DataFrame(measure(one_rank(), overrides, share=1, rounds=2))
     assert rows["round"].tolist() == [1, 2] * 4
     ways = rows[rows["round"] == 1].set_index("loader")
@@ -21,6 +22,9 @@ def test_ways_take_turns_through_a_whole_epoch(command_line):
     earlier = rows[~rows.loader.str.contains("clips")].assign(ranks=2)  # had no such way
     lines = [line.split("|") for line in tables(pd.concat([rows, earlier])).splitlines()]
     assert [line[3].strip() == "" for line in lines[2:]] == [False, False, True, False]
+    for more, words in (("train.batch_slots=64,94", "give other keys one value"), (skip, "base")):
+        with pytest.raises(InputError, match=words):
+            measure(one_rank(), [*overrides, more], share=1, rounds=2)
 
 
 def test_rounds_share_the_steps_evenly():

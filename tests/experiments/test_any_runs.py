@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from bload import InputError
-from experiments import balance, horizon, paper_table
+from experiments import balance, horizon, open_questions, paper_table
 from experiments.study import RESULTS
 
 STUDIES = ("ablations", "convergence", "one_rank", "rates", "tmax_sweep")
@@ -15,8 +15,10 @@ HELD = {
     "one run": lambda runs: runs[runs["loader.name"] == "sampling"][:1],
     "one run of bload": lambda runs: runs[runs["loader.name"] == "bload"][:1],
     "two loaders": lambda runs: runs[runs["loader.name"].isin(["mix", "ragged", "bload"])],
-    "a quick sweep": lambda runs: runs.drop_duplicates("loader.name"),
+    "a quick sweep": lambda runs: runs.drop_duplicates("loader.name").replace("one", "all"),
 }
+OTHERS = {"balance_learning": balance.learned_table}
+OTHERS |= {"open_questions/coherence": lambda at: open_questions.runs_table(at, "dataset.dwell")}
 
 
 @pytest.fixture(params=HELD)
@@ -24,7 +26,7 @@ def folder(request, tmp_path):
     """Committed runs of the loaders, some of them, as if they had been a user's."""
     source = RESULTS / "one_rank"
     runs = pd.read_csv(source / "runs.csv", keep_default_na=False)
-    held = HELD[request.param](runs[runs["experiment.name"] == "one_rank"])
+    held = HELD[request.param](runs[runs["experiment.name"] == "one_rank"]).assign(split="test")
     curves = pd.read_csv(source / "curves.csv")
     held.to_csv(tmp_path / "runs.csv", index=False)
     curves[curves.run.isin(held.run)].to_csv(tmp_path / "curves.csv", index=False)
@@ -33,30 +35,39 @@ def folder(request, tmp_path):
 
 @pytest.mark.parametrize("study", STUDIES)
 def test_a_study_makes_its_table_of_any_runs(study, folder):
-    assert "|" in importlib.import_module(f"experiments.{study}").tables(folder)
+    table = importlib.import_module(f"experiments.{study}").tables(folder)
+    assert "|" in table
+    runs = pd.read_csv(folder / "runs.csv")
+    several = runs["loader.name"].nunique() > 1
+    assert ("Not in this table" in table) == (several and study == "ablations")
+    if study == "convergence":  # its curves are of validation videos
+        assert "at the end, validation videos" in table
+        assert ("sampling clips=all" in table) == ("all" in {*runs["loader.clips"]})
 
 
 def test_balance_makes_its_table_of_any_runs(folder):
     assert "No finished run of window, queue." in balance.learned_table(folder)
 
 
-@pytest.mark.parametrize("study", ["ablations", "balance", "convergence", "tmax_sweep"])
-def test_a_study_refuses_runs_that_differ_in_what_its_table_does_not_show(study, tmp_path):
-    name = "balance_learning" if study == "balance" else study
+@pytest.mark.parametrize(
+    "name", ["ablations", "convergence", "horizon", "rates", "tmax_sweep", *OTHERS]
+)
+def test_a_study_refuses_runs_that_differ_in_what_its_table_does_not_show(name, tmp_path):
     shutil.copytree(RESULTS / name, tmp_path, dirs_exist_ok=True)
     runs = pd.read_csv(tmp_path / "runs.csv", keep_default_na=False)
-    more = runs[:1].assign(run="other", **{"train.lr": 1.0})
+    key = "epochs" if name in OTHERS else "train.weight_decay"
+    more = runs[:1].assign(run="other", **{key: 9, "train.seed": 99})
     pd.concat([runs, more]).to_csv(tmp_path / "runs.csv", index=False)
-    module = importlib.import_module(f"experiments.{study}")
-    with pytest.raises(InputError, match=r"does not tell apart .* and other"):
-        (balance.learned_table if study == "balance" else module.tables)(tmp_path)
+    with pytest.raises(InputError, match=f"differ in {key};"):
+        (OTHERS.get(name) or importlib.import_module(f"experiments.{name}").tables)(tmp_path)
 
 
 @pytest.mark.parametrize("held", HELD.values(), ids=HELD)
 def test_horizon_makes_its_tables_of_any_runs(held, tmp_path):
     runs = pd.read_csv(RESULTS / "horizon/runs.csv", keep_default_na=False)
-    held(runs).to_csv(tmp_path / "runs.csv", index=False)
-    assert "No finished run of" in horizon.tables(tmp_path)
+    other = held(runs)[:1].assign(run="other", **{"loader.clips": "all", "train.seed": 99})
+    pd.concat([held(runs), other]).to_csv(tmp_path / "runs.csv", index=False)
+    assert "other).\n\nNo finished run of" in horizon.tables(tmp_path)  # in no table
 
 
 def test_the_papers_table_has_the_figures_of_the_runs(folder, monkeypatch, capsys):
