@@ -103,9 +103,9 @@ def write_whole(
         with suppress(OSError):  # not every file system can do that with a folder
             os.fsync(folder)
         os.close(folder)
-    except OSError as error:
+    except (OSError, RuntimeError) as error:  # torch's own, from the system's, on a full disk
         raise InputError(
-            f"{path} cannot be written ({error}); give a folder elsewhere, as run.root is for runs"
+            f"{path} cannot be written ({error.__context__ or error}); give another folder or disk"
         ) from error
     finally:
         with suppress(OSError):
@@ -130,7 +130,7 @@ def lock_folder(
     Raises:
         InputError: another process holds the lock, or there is no place for it.
     """
-    lock = lock or folder.parent / f".{folder.name}.lock"
+    lock = lock or folder.absolute().parent / f".{folder.absolute().name}.lock"
     try:
         lock.parent.mkdir(parents=True, exist_ok=True)
         with lock.open("a+b") as file:  # filelock would wait for ever without a file, or flock

@@ -33,10 +33,10 @@ def loader_of(table: pd.DataFrame) -> BlockLoader:
 class Decaying(nn.Module):
     """A GRU cell whose state decays with the gap before each event; `walk` clears it at starts."""
 
-    def __init__(self, width: int = 24) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.cell, self.head = nn.GRUCell(2, width), nn.Linear(width, 1)
-        self.rate = nn.Parameter(torch.zeros(width))
+        self.cell, self.head = nn.GRUCell(2, 24), nn.Linear(24, 1)
+        self.rate = nn.Parameter(torch.zeros(24))
 
     def init_state(self, inputs: Tensor) -> Tensor:
         return inputs.new_zeros(len(inputs), self.cell.hidden_size)

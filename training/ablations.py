@@ -54,7 +54,7 @@ def change_starts(start_BT: Tensor, valid_BT: Tensor, name: str, seed: int = 0) 
         slots = np.flatnonzero(start_T)
         candidates = np.flatnonzero(valid_T & ~start_T)
         rng = np.random.default_rng([seed, *slots, valid_T.sum()])
-        chosen_slots = rng.permutation(candidates)[: max(len(slots) - 1, 0)]
+        chosen_slots = rng.permutation(candidates)[: len(slots) - int(start_T[0])]
         changed_BT[block, torch.as_tensor(chosen_slots, device=start_BT.device)] = True
     return changed_BT
 

@@ -28,11 +28,11 @@ class Progress:
 
     best: float | None = None
     """Highest Recall@20 on the validation videos so far, in 0..1."""
-    epochs: list[dict[str, Any]] = field(default_factory=list)
+    history: list[dict[str, Any]] = field(default_factory=list)
     """Figures of every finished epoch."""
     recall: float | None = None
     """Recall@20 of the last evaluation on the validation videos."""
-    evaluated_epochs: float = 0
+    evaluated_at: float = 0
     """Epochs, with a fraction, that were done when `recall` was measured."""
     epoch_sums: list[dict[str, dict[str, float]]] = field(default_factory=list)
     """Sums over the current epoch so far, one per rank, see `training.figures.EpochSums`."""
@@ -54,9 +54,9 @@ def save_checkpoint(path: Path, cfg: TrainJob, training: Training, progress: Pro
             return
         state = {
             "config": asdict(cfg),
-            "epoch": loader.sampler.epoch,
+            "epoch": loader.epoch,
             "epochs": training.cfg.epochs,
-            "loader": loader.sampler.state_dict(loader.step),
+            "loader": loader.state_dict(),
             "progress": asdict(progress),
             "recomputed": training.model.recomputed if cfg.model.recompute == "auto" else None,
             "rank_states": rank_states,
@@ -74,12 +74,12 @@ def restore(saved: dict[str, Any], path: Path, training: Training) -> tuple[Prog
     """
     ranks, loader = training.ranks, training.loader
     with ranks.agree_on_errors(), reading(path, "give another checkpoint"):
-        loader.sampler.load_state_dict(saved["loader"])
+        loader.load_state_dict(saved["loader"])
         training.load_state_dict(saved)
         if states := saved["rank_states"]:
             training.load_state_dict(states[ranks.rank])
         progress = Progress(**saved["progress"])
-    place = f"{path}: epoch {loader.sampler.epoch + 1}, step {loader.step}"
+    place = f"{path}: epoch {loader.epoch + 1}, step {loader.step}"
     if len(places := set(ranks.gather(place))) > 1:
         raise AgreedError(f"ranks would go on from different places: {'; '.join(sorted(places))}")
     return progress, f"going on from {place}"

@@ -22,6 +22,7 @@ from bload.errors import InputError, suggest
 from bload.packing.packers import PACKERS
 from datasets.build import DATASETS
 from datasets.config_fields import meanings
+from datasets.synthetic.world import World
 from training.config import CONFIGS, EvalJob, TrainJob, loader_schema
 from training.stopping import AgreedError
 
@@ -76,6 +77,7 @@ def register() -> None:
         "packers": lambda: ", ".join(PACKERS),
         "twice": lambda rate: 2 * rate,
         "per_rank": slots_per_rank,
+        "root_name": lambda *, _parent_: World.root_name(_parent_),
     }
     for name, function in resolvers.items():
         OmegaConf.register_new_resolver(name, function, replace=True)

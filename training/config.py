@@ -50,7 +50,7 @@ class LoaderConfig(Checked):
         super().__post_init__()
         try:
             _ = self.options  # makes the cost
-        except TypeError as error:
+        except (InputError, TypeError) as error:
             raise InputError(
                 f"loader.cost is {self.cost!r}; give slots, or a list of 1 to {len(fields(Cost))} "
                 "numbers from 0 on"
@@ -120,10 +120,10 @@ class TrainConfig(ProcessConfig):
     batch_slots: int = number(1, 10**7, "most slots in a rank's batch: whole blocks, at least one")
     lr: float = number(0, None, "peak learning rate of AdamW")
     backbone_lr: float = number(0, None, "peak learning rate of the backbone")
-    weight_decay: float = number(0, None, "of matrices only")
+    weight_decay: float = number(0, None, "of matrices, and of learned places")
     clip_norm: float = number(1e-9, None, "a step's gradient is scaled down to this norm at most")
     schedule: str = choice(
-        ("cosine", "step"), "how learning rates fall; step: to a tenth after step_at"
+        ("cosine", "step"), "how rates fall: to 0 in the last step, or to a tenth after step_at"
     )
     step_at: float = number(0, 1, "schedule=step: share of training before the rate drops")
     warmup_epochs: float = number(0, None, "epochs in which the rate rises from 0")
@@ -154,10 +154,9 @@ class TrainConfig(ProcessConfig):
     deterministic: bool = key(
         "bitwise reproducible on one machine, slower on GPUs", False, defining=False
     )
-    eval_every: int = number(
-        0, None, "epochs between evaluations on validation videos; 0: at the end", 0
+    eval_every: float = number(
+        0, None, "epochs between evaluations on validation videos, as 0.25; 0: at the end", 0.0
     )
-    evals_per_epoch: int = number(0, None, "evaluations per epoch; 0: as eval_every says", 0)
     sync: str = choice(
         ("allreduce", "local", "gossip", "none"),
         "how ranks agree; allreduce on gradients, others on weights",

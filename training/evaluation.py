@@ -101,7 +101,7 @@ def evaluate_checkpoint(
     epoch, step = checkpoint["epoch"], checkpoint["loader"]["step"]
     if len({*ranks.gather((epoch, step))}) > 1:
         raise AgreedError(f"ranks read {path} at different steps; give one that no run writes")
-    album, starts = Album(source, cfg.pictures), cfg.starts or train["starts"]
+    album, starts = Album(source, cfg.pictures, cfg.iou), cfg.starts or train["starts"]
     metadata = {"checkpoint": str(path), "split": source.split, "root": str(source.root)}
     metadata |= {**trained, "starts": starts, "trained_root": str(root)}
     with open_sinks(cfg.predictions, ranks, metadata) as sinks:
@@ -121,7 +121,7 @@ def evaluate_checkpoint(
         album.save(folder)
     except Exception as error:  # a picture ends nothing
         print(f"warning: no pictures in {folder}: {error}")
-    is_ended = epoch >= checkpoint.get("epochs", 0)  # older ones do not say
+    is_ended = epoch >= checkpoint["epochs"]
     place = "" if is_ended else f" in epoch {epoch + 1}, step {step}, before the end of its run"
     ranks.print(
         f"{path}{place} on {source.root}, {source.split}: {figures['frames']:,.0f} frames, "
@@ -197,8 +197,7 @@ def evaluate(
     meter = RecallMeter(convention).merge(ranks.gather(own_meter.state()))
     figures = meter.summary() | (source.yardsticks.recall(meter) if source.yardsticks else {})
     seconds = time.perf_counter() - started_at
-    speed = {"seconds": seconds, "frames_per_second": figures["frames"] / seconds}
-    return figures | speed, meter
+    return figures | {"seconds": seconds, "frames_per_second": figures["frames"] / seconds}, meter
 
 
 def report(

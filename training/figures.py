@@ -57,8 +57,7 @@ def epoch_figures(
 ) -> dict[str, Any]:
     """Return figures of an epoch over all ranks: counts, seconds, frames per second, losses."""
     account = loader.account
-    times = sums.seconds["seconds"], sums.seconds["waiting"]
-    seconds, waiting = max(ranks.gather(times))  # of the slowest rank
+    seconds, waiting = max(ranks.gather((sums.seconds["seconds"], sums.seconds["waiting"])))
     cost = Cost(slot=0, frame=1) if skips_padding else Cost()
     return {
         **{name: getattr(account, name) for name in COUNTS},
@@ -110,7 +109,7 @@ def run_summary(
         "ranks": training.ranks.world_size,
         "device": training.ranks.device.type,
         "epochs": training.cfg.epochs,
-        **summarise(progress.epochs),
+        **summarise(progress.history),
         "validation_recall@20": progress.recall,
         "best_validation_recall@20": progress.best,
     }

@@ -128,7 +128,7 @@ class RunFolder:
             self.path.mkdir(parents=True, exist_ok=True)  # on the other machines
             yield
 
-    def check_same_config(self, cfg: TrainJob, ranks: int) -> None:
+    def check_same_config(self, cfg: TrainJob, world_size: int) -> None:
         """Raise `InputError` if something else was trained here, as a given run.name allows.
 
         A key that the saved config does not have, as it is newer, had its default. Before the end
@@ -137,16 +137,16 @@ class RunFolder:
         is_kept = self.config.exists() and cfg.run.resume != "never"
         saved, changed = read_json(self.config) if is_kept else {}, []
         depends_on_ranks = cfg.train.sync != "allreduce" or cfg.loader.balance == "queue"
-        if saved and depends_on_ranks and saved["ranks"] != ranks:
-            changed.append(f"the number of ranks was {saved['ranks']} and is {ranks}")
-        is_finished = self.summary.exists() and cfg.run.resume != "elastic"
-        if is_finished and saved:
+        if saved and depends_on_ranks and saved["ranks"] != world_size:
+            changed.append(f"the number of ranks was {saved['ranks']} and is {world_size}")
+        if saved and self.summary.exists():
             t_max, was = read_json(self.summary)["t_max"], saved["train"]
-            batches = ranks * cfg.train.micro_batches, saved["ranks"] * was["micro_batches"]
+            batches = world_size * cfg.train.micro_batches, saved["ranks"] * was["micro_batches"]
             slots = slots_of_step(cfg.train.batch_slots, batches[0], t_max)
             is_same = slots == slots_of_step(was["batch_slots"], batches[1], t_max)
             if find_packer(cfg.loader.name).makes_batches or cfg.loader.block_sizes != 1:
                 is_same &= batches[0] == batches[1]
+            is_same |= cfg.run.resume == "elastic"
             if not is_same or saved["dataset"]["root"] != cfg.dataset.root:
                 changed.append("its data's root or the slots of its steps were others")
         for group in fields(cfg):
@@ -200,18 +200,18 @@ class RunFolder:
     def write_json(self, path: Path, value: Any) -> None:
         write_whole(path, json.dumps(value, indent=2, sort_keys=True) + "\n")
 
-    def rewind_metrics(self, epoch: int, step: int, evaluated_epochs: float) -> None:
+    def rewind_metrics(self, epoch: int, step: int, evaluated_at: float) -> None:
         """Drop the lines from after a checkpoint, whose steps will run again.
 
         Args:
             epoch: the current one, from 1.
             step: finished steps of it.
-            evaluated_epochs: epochs that were done at the last evaluation.
+            evaluated_at: epochs that were done at the last evaluation.
         """
         remaining = ""
         for text, line in read_lines(self.metrics):
             is_before = (line["epoch"], line["step"]) <= (epoch, step)
-            is_pending_eval = line.get("after", 0) > evaluated_epochs
+            is_pending_eval = line.get("after", 0) > evaluated_at
             if is_before and not is_pending_eval and line["kind"] != "summary":
                 remaining += f"{text}\n"
         if self.metrics.exists():

@@ -58,6 +58,9 @@ def one_job(task: Callable[[Any], dict[str, Any] | None]) -> Callable[[DictConfi
                     f"size={size} is known for the experiments in {CONFIGS / 'experiment'}; leave "
                     f"size out, or put {name} there"
                 )
+            params = {*(hydra.sweeper.get("params") or ())}
+            if is_sweep and params - {line.split("=")[0] for line in given}:
+                raise AgreedError(f"experiment={name} is a sweep itself; start one after another")
             minutes = OmegaConf.select(config, "experiment.minutes")  # eval.py has none
             if rank == "0" and is_sweep and hydra.job.num == 0 and minutes:
                 with suppress(HydraException):  # glob(*), whose values it does not count
@@ -65,6 +68,8 @@ def one_job(task: Callable[[Any], dict[str, Any] | None]) -> Callable[[DictConfi
             if is_sweep:
                 os.environ.pop("WANDB_RUN_ID", None)  # it can be that of one job only
             result = task(to_job(config)) or {}
+            if result.get("folder", 0) in [job.result.get("folder") for job in ENDED_JOBS]:
+                raise AgreedError("these keys make the run of an earlier job; give each a run.name")
         except Stopped as stopped:
             if rank == "0":
                 print(f"\n{stopped.sentence}", file=sys.stderr, flush=True)

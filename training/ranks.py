@@ -66,7 +66,9 @@ class Ranks:
             yield
         except (InputError, OSError) as error:
             own_error = error
-        message = next(filter(None, self.gather(own_error and str(own_error))), None)
+        message = next(
+            filter(None, self.gather(own_error and (str(own_error) or repr(own_error)))), None
+        )
         if message:
             raise AgreedError(message) from own_error
 

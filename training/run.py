@@ -53,7 +53,7 @@ class Run:
     @property
     def epoch(self) -> int:
         """The current epoch, from 0."""
-        return self.loader.sampler.epoch
+        return self.loader.epoch
 
     @property
     def epochs(self) -> int:
@@ -62,22 +62,18 @@ class Run:
     @property
     def is_evaluation_due(self) -> bool:
         """Return True if the validation videos are due at this step, or after the epoch before."""
-        epochs_done = StepPlace.after(self.loader).epochs_done
-        if not self.data.validation or self.progress.evaluated_epochs >= epochs_done:
+        loader, every = self.loader, self.training.cfg.eval_every
+        done, before = StepPlace.after(loader).epochs_done, self.progress.evaluated_at
+        if not self.data.validation or done <= before or loader.step == loader.steps:
             return False
-        step, count = self.loader.step, self.training.cfg.evals_per_epoch
-        if step:
-            share, before = map(self.loader.sampler.share_done, (step, step - 1))
-            return share < 1 and share * count // 1 > before * count // 1
-        interval = 1 if count else self.training.cfg.eval_every
-        return self.epoch == self.epochs or (interval > 0 and self.epoch % interval == 0)
+        is_over = bool(every) and (done + 1e-9) // every > (before + 1e-9) // every
+        return self.epoch == self.epochs or is_over
 
     def begin_epoch(self, epoch: int) -> None:
         """Begin an epoch, or go on with the one that a checkpoint was in."""
         self.loader.set_epoch(epoch)
         self.sums = EpochSums.from_ranks(self.progress.epoch_sums, self.ranks)
-        saved = self.progress.row_states
-        self.row_states = open_row_states(saved, self.loader, self.ranks.device)
+        self.row_states = open_row_states(self.progress.row_states, self.loader, self.ranks.device)
 
     def batches(self) -> Iterator[list[Batch]]:
         """Yield the batches of each remaining step; add the time of each to the sums."""
@@ -101,9 +97,7 @@ class Run:
             self.ranks.print(f"{line}  loss {losses['loss']:.3f}")
 
     def save_or_stop(self) -> None:
-        """Save between two steps if that is due, before an evaluation, and after an epoch.
-
-        All ranks call this.
+        """Save if due between two steps, before an evaluation, and after an epoch; on all ranks.
 
         Raises:
             Stopped: a rank was asked to stop; the run is saved.
@@ -137,12 +131,12 @@ class Run:
         assert self.data.validation
         progress, epoch, step = self.progress, self.epoch, self.loader.step
         if not step:  # the end of the epoch before
-            epoch, step = epoch - 1, progress.epochs[-1]["steps"]
+            epoch, step = epoch - 1, progress.history[-1]["steps"]
         self.sums.lap("seconds")
         figures, _ = self.evaluate(self.data.validation)
         progress.recall = figures["with/recall@20"]
-        progress.evaluated_epochs = StepPlace.after(self.loader).epochs_done
-        self.tracker.log("eval", epoch + 1, step, {"after": progress.evaluated_epochs} | figures)
+        progress.evaluated_at = StepPlace.after(self.loader).epochs_done
+        self.tracker.log("eval", epoch + 1, step, {"after": progress.evaluated_at} | figures)
         place = f"epoch {epoch + 1:>3}/{self.epochs}  step {step}"
         self.ranks.print(f"{place}  validation Recall@20 {100 * progress.recall:.2f} %")
         if progress.best is None or progress.recall > progress.best:
@@ -175,7 +169,7 @@ class Run:
             f"padding {figures['padding']:,}  filler {figures['filler']:,}  "
             f"deleted {figures['deleted']:,}"
         )
-        self.progress.epochs.append(figures)
+        self.progress.history.append(figures)
         self.loader.set_epoch(self.epoch + 1)  # where a checkpoint resumes
         self.sums, self.row_states = EpochSums(), []
         self.save_or_stop()
@@ -277,17 +271,16 @@ def begin_or_resume(
         with naming_keys(cfg):
             progress, place = restore(saved, path, training)
         remarks.append(place)
-    is_new = path is None
     if ranks.is_first:
-        if is_new:
+        if path is None:
             folder.clear()
         folder.begin(cfg, ranks)
-        folder.rewind_metrics(loader.sampler.epoch + 1, loader.step, progress.evaluated_epochs)
+        folder.rewind_metrics(loader.epoch + 1, loader.step, progress.evaluated_at)
         if path == folder.previous:
             folder.previous.replace(folder.last)  # else saving would move the damaged one over it
     ranks.barrier()
-    tracker = Tracker(folder, cfg, progress, is_new=is_new, active=ranks.is_first)
+    tracker = Tracker(folder, cfg, progress, is_new=path is None, active=ranks.is_first)
     run = Run(cfg, ranks, folder, data, training, progress, tracker)
-    if is_new:
+    if path is None:
         run.save()
     return run, remarks

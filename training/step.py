@@ -38,7 +38,7 @@ class StepPlace(NamedTuple):
     @classmethod
     def after(cls, loader: BlockLoader) -> Self:
         """Return the place of the step that a loader has given last."""
-        epoch, share_done = loader.sampler.epoch, loader.sampler.share_done(loader.step)
+        epoch, share_done = loader.epoch, loader.sampler.share_done(loader.step)
         return cls(epoch, loader.step - 1, epoch + float(share_done))
 
 

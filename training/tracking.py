@@ -63,10 +63,10 @@ class Tracker:
         if self.wandb is not None:
             values = {f"{kind}/{k}": v for k, v in figures.items() if isinstance(v, int | float)}
             # wandb's own step counts the optimiser's steps over all epochs.
-            finished = sum(figures["steps"] for figures in self.progress.epochs)
-            is_current = epoch > len(self.progress.epochs)
-            with self._guarded():
-                self.wandb.log({"epoch": epoch, **values}, step=finished + step * is_current)
+            finished = sum(figures["steps"] for figures in self.progress.history)
+            taken = finished + step * (epoch > len(self.progress.history))
+            with self._guarded():  # a resumed run of wandb drops what is before its step
+                self.wandb.log({"epoch": epoch, **values}, step=max(taken, self.wandb.step))
 
     def show(self, picture: Path) -> None:
         """Send wandb a picture, if it exists, by its name."""

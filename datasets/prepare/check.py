@@ -4,6 +4,7 @@ Nothing is written.
 """
 
 import json
+import re
 import shlex
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +16,7 @@ from bload import InputError, action_genome_lengths
 from datasets.annotations import read
 from datasets.annotations.frame_names import video_of
 from datasets.annotations.problems import Problems
+from datasets.files import reading
 from datasets.frames.decode import decode
 from datasets.prepare.extract import VIDEOS_FOLDER
 from datasets.synthetic.world import SPLITS, World
@@ -75,9 +77,12 @@ def check(root: Path, workers: int = 1) -> tuple[str, Problems, str]:
     if not problems:
         data = ["experiment=action_genome"]
         if synthetic:
-            knobs, usual = json.loads((root / read.KNOBS_FILE).read_text()), World().knobs
-            changed = [key for key in usual if knobs[key] != usual[key]]
+            with reading(root / read.KNOBS_FILE, "put it back, or make another root"):
+                knobs = json.loads((root / read.KNOBS_FILE).read_text())
+            changed = [key for key, value in World().knobs.items() if knobs.get(key) != value]
             data = ["dataset=synthetic", *(f"dataset.{key}={knobs[key]}" for key in changed)]
+        if re.search(r"[^\w/.-]|[^ -~]", str(root)):  # Hydra's own quotes
+            quoted = shlex.quote(f'"{root}"')
         command = f"torchrun --shutdown-timeout 120 train.py {' '.join(data)} dataset.root={quoted}"
     return "\n".join(lines), problems, command
 

@@ -45,7 +45,6 @@ def prepare(root: Path | str, workers: int | None = None) -> tuple[int, Problems
     videos, frames, problems = root / VIDEOS_FOLDER, root / FRAMES_FOLDER, Problems()
     names = valid_names(read_files(root, "keep")[0], problems)
     problems.raise_if_any(root / "annotations", "fix or download the files again")
-    frames.mkdir(exist_ok=True)
     with lock_folder(frames, lock=frames / LOCK, seconds=1):
         for part in frames.glob(".*.part"):  # of a run that was killed
             shutil.rmtree(part)
@@ -99,7 +98,8 @@ def extract(video: Path, frames: Path, names: Sequence[str]) -> tuple[str, str] 
         return "not decodable", complaint
     if len(written) < len(names):
         return "too short", f"{len(names) - len(written)} frames missing, {names[len(written)]} on"
-    return ("damaged, but have all frames", complaint) if complaint else None
+    kind = "damaged, but have all frames; to try again, remove their folders in frames/"
+    return (kind, complaint) if complaint else None
 
 
 def run_ffmpeg(video: Path, numbers: Sequence[int], folder: Path) -> str:

@@ -69,9 +69,11 @@ def main(arguments: list[str] | None = None) -> None:
     choices = {"small_boxes": small_boxes, "validation": metadata.get("validation", 0.0)}
     videos = read_annotations(root, split, **choices).videos
     targets = [frame for video in videos for frame in video.frames]
-    trained = Path(metadata.get("trained_root", root))
+    pairs_KR = trained_pairs(Path(metadata.get("trained_root", root)), **choices)
+    if pairs_KR is None:  # it was moved
+        pairs_KR = trained_pairs(Path(root), **choices)
     meter = score(args.file, targets, args.iou)
-    figures = meter.summary() | meter.unseen_summary(trained_pairs(trained, **choices))
+    figures = meter.summary() | meter.unseen_summary(pairs_KR)
     model = metadata.get("checkpoint", args.file)
     print(f"{args.file}: {model}\n{root}, {split}: {figures['frames']:,.0f} frames")
     print(f"small boxes: {small_boxes}, IoU {args.iou}\n\n{format_recall(figures)}")

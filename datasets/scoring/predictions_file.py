@@ -93,9 +93,12 @@ def read_predictions(path: Path | str) -> Iterator[tuple[str, FramePrediction]]:
     Raises `InputError` for a file that lacks columns or holds no valid predictions.
     """
     with reading(path, _REMEDY):
-        rows = pd.read_parquet(path, columns=["frame", "pair", "object_class", *_VALUES])
+        columns = ["frame", "pair", "object_class", *_VALUES]
+        rows = pq.read_table(path, columns=columns).to_pandas(ignore_metadata=True)
         values_NV, is_pair_N = rows[_VALUES].to_numpy(), rows["pair"].notna().to_numpy()
         classes_N = rows["object_class"].astype("Int64").fillna(0).to_numpy(np.int64)
+    if rows["frame"].isna().any() or rows.loc[is_pair_N, ["frame", "pair"]].duplicated().any():
+        raise InputError(f"{path} has a pair of a frame twice, or a frame without a name")
     row_of = rows.groupby("frame").indices
     for name in rows["frame"].unique():
         row_P = row_of[name][is_pair_N[row_of[name]]]

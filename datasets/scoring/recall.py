@@ -119,7 +119,7 @@ class RecallMeter:
         frames = np.unique(self._frame_of_triplet() * classes + relation_G) % classes
         return np.bincount(relation_G, minlength=classes), np.bincount(frames, minlength=classes)
 
-    def summary(self, ks: Sequence[int] = KS) -> dict[str, float]:
+    def summary(self) -> dict[str, float]:
         """Return ``{with,semi,no}/{recall,mean_recall,pooled_mean_recall}@K`` and counts."""
         relation_G = self._column("relation_G")
         figures = {
@@ -128,18 +128,18 @@ class RecallMeter:
             "relation_classes": float(len(np.unique(relation_G))),
         }
         for constraint in CONSTRAINTS:
-            for k in ks:
+            for k in KS:
                 figures[f"{constraint}/recall@{k}"] = self.recall(constraint, k)
                 for name, pooled in (("mean_recall", False), ("pooled_mean_recall", True)):
                     recalls_R = self.class_recalls(constraint, k, pooled=pooled)
                     figures[f"{constraint}/{name}@{k}"] = float(np.nan_to_num(recalls_R).mean())
         return figures
 
-    def part_summary(self, part: str, chosen_G: np.ndarray, ks: Sequence[int] = KS) -> dict:
+    def part_summary(self, part: str, chosen_G: np.ndarray) -> dict[str, float]:
         """Return ``{with,semi,no}/recall@K_PART`` of some triplets; empty if none is chosen."""
         return {
             f"{constraint}/recall@{k}_{part}": self.recall(constraint, k, chosen_G)
-            for constraint, k in product(CONSTRAINTS, ks if chosen_G.any() else ())
+            for constraint, k in product(CONSTRAINTS, KS if chosen_G.any() else ())
         }
 
     def unseen_summary(self, pairs_KR: np.ndarray | None) -> dict[str, float]:

@@ -3,6 +3,7 @@
 Everything else is a function of a `World`, a split and the index of a video.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -60,6 +61,14 @@ class World(Checked):
     def knobs(self) -> dict[str, Any]:
         """Every knob, also of a config that has more fields."""
         return {knob.name: getattr(self, knob.name) for knob in fields(World)}
+
+    @staticmethod
+    def root_name(knobs: Mapping[str, Any]) -> str:
+        """Return a name for a root: its videos, pixels and seed, and the other knobs if changed."""
+        *videos, side, seed = (knobs[knob.name] for knob in fields(World)[:6])
+        changed = [knob for knob in fields(World)[6:] if knobs[knob.name] != knob.default]
+        words = [*videos, f"{side}px", f"s{seed}", *(f"{k.name}{knobs[k.name]}" for k in changed)]
+        return "-".join(map(str, words))
 
     def classes_K(self) -> np.ndarray:
         """Return the object classes in use, int64 ``(object_classes,)``, spread over all 35."""

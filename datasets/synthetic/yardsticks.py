@@ -29,7 +29,8 @@ class Yardsticks:
     def recall(self, meter: RecallMeter) -> dict[str, float]:
         """Return the figures of observers, and the meter's of memory-dependent triplets."""
         memory_G = np.concatenate([self.memory_of[name] for name in meter.names])
-        return {**self.figures, **meter.part_summary(MEMORY_PART, memory_G)}
+        finite = {name: value for name, value in self.figures.items() if value == value}
+        return finite | meter.part_summary(MEMORY_PART, memory_G)
 
 
 def make_yardsticks(source: VideoSource, world: World) -> Yardsticks:

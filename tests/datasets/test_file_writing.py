@@ -26,7 +26,17 @@ with lock_folder(Path(sys.argv[1])):
 """
 
 
-@pytest.mark.parametrize("content", [b"newer", "newer", lambda file: file.write(b"newer")])
+def as_torch(_):
+    try:
+        raise OSError(errno.ENOSPC, "no space")
+    except OSError:
+        raise RuntimeError("unexpected pos")  # noqa: B904
+
+
+WAYS = [b"newer", "newer", lambda file: file.write(b"newer"), as_torch]
+
+
+@pytest.mark.parametrize("content", WAYS)
 def test_after_a_failure_the_old_file_is_there(content, tmp_path, monkeypatch):
     path, previous = tmp_path / "last.pt", tmp_path / "previous.pt"
     path.write_text("old")

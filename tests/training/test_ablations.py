@@ -27,6 +27,9 @@ def test_wrong_starts_are_as_many_and_all_in_the_middle_of_a_sequence():
         assert torch.equal(wrong_BT[:, 0], START_BT[:, 0])
         assert not (wrong_BT & ~VALID_BT).any()
         assert not (wrong_BT & START_BT)[:, 1:].any()
+    goes_on_BT = START_BT.clone()
+    goes_on_BT[0, 0] = False
+    assert change_starts(goes_on_BT, VALID_BT, "wrong", 0)[0].sum() == 3
 
 
 def test_repeated_padding_of_rows_that_go_on_is_refused(config):

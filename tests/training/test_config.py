@@ -52,7 +52,7 @@ def test_a_value_or_key_that_no_config_takes_is_refused_in_a_sentence():
         ("dataset.frame_size=[64]", r"dataset.frame_size.*\[64\]"),
         ("dataset.augment={flip:2}", "dataset.augment.flip is 2"),
         ("loader.draw=frame", "loader.draw.*frame.*length"),
-        ("loader.cost=[-1]", "^cost is .*-1.*; give finite numbers"),
+        ("loader.cost=[-1]", r"loader.cost is \[-1\]; give slots, or"),
         ("loader.cost=[a]", r"loader.cost is \['a'\]; give slots, or"),
         ("loader=sampling loader.clips=half", "loader.clips.*'half'.*one or all"),
         ("dataset.dwell=0", "dataset.dwell is 0"),
@@ -68,6 +68,8 @@ def test_a_value_or_key_that_no_config_takes_is_refused_in_a_sentence():
 
 def test_what_the_library_refuses_is_said_in_keys_with_their_groups():
     job = compose_job("train", [])
+    roots = [compose_job("train", line).dataset.root for line in ([], ["dataset.dwell=8"])]
+    assert roots[1] == f"{roots[0]}-dwell8.0"  # a world has a root of its own
     for words, expected in (
         ("lower batch_slots or set last=fill", "lower train.batch_slots or set loader.last=fill"),
         ("v_t has 9 frames but t_max is 4", "v_t has 9 frames but loader.t_max is 4"),

@@ -45,6 +45,8 @@ def test_a_reference_to_no_key_is_refused_in_a_sentence():
     done = run("python", "train.lr=${nope}")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("error: Interpolation key 'nope' not found")
+    done = run("python", "-m", "experiment=ablations,one_rank")
+    assert (done.returncode, done.stderr.count("is a sweep itself")) == (2, 2)
 
 
 FAULTY = """

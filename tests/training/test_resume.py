@@ -176,7 +176,7 @@ def test_figures_are_of_the_last_weights_on_final_videos_and_best_is_chosen_on_v
     assert (best["epoch"], last["epoch"]) == (1, 2)
 
 
-INSIDE = ("train.evals_per_epoch=3", "train.checkpoint_minutes=2", "train.log_every=1")
+INSIDE = ("train.eval_every=0.333", "train.checkpoint_minutes=2", "train.log_every=1")
 
 
 def test_evaluations_inside_epochs_change_nothing_of_the_training(whole_run):

@@ -17,9 +17,12 @@ from training.tracking import Tracker
 class FakeRun:
     def __init__(self, **options):
         self.id, self.rows = options["id"] or "drawn", []
+        self.step = 3 if options["resume"] else 0  # of the row after the last
 
     def log(self, values, step=None):
-        self.rows.append((step or self.rows[-1][0], values))
+        if step is None or step >= self.step:  # else it is dropped
+            self.step = self.step if step is None else step
+            self.rows.append((self.step, values))
 
     def finish(self):
         pass
@@ -67,6 +70,8 @@ def test_figures_come_at_their_step_and_only_a_run_that_goes_on_keeps_its_id(
     train.train(config(*job), one_rank())
     train.train(config(*job, "run.resume=never"), one_rank())
     assert asked == [(None, None), ("drawn", "allow"), (None, None)]
+    for run in runs[1:]:
+        assert any("summary/train_seconds" in row for _, row in run.rows)
     steps, rows = zip(*runs[-1].rows, strict=True)
     assert list(steps) == sorted(steps)  # else wandb drops a row
     lines = [line for line in metrics(only_run(tmp_path / "runs")) if line["kind"] == "step"]

@@ -29,6 +29,7 @@ MOST_TRIPLETS, LEAST_SHARE = 8, 0.1
 LINES, LINE, HEAD, COLUMN = 9, 0.2, 0.3, 4.3
 """Lines of a list; inches of a line, of a caption, and of a column's width."""
 INK, PERSON, OBJECT, GREEN, RED = "#202020", "#1565c0", "#b35900", "#0a7d32", "#c62828"
+Still = tuple[Image.Image, FrameTargets, FramePrediction]
 Box = tuple[str, str, np.ndarray]
 """Label, colour and corners."""
 
@@ -42,8 +43,8 @@ def evenly_spaced(total: int, count: int) -> list[int]:
 class Album:
     """Collects predictions on frames of some videos as they pass by, to draw them afterwards."""
 
-    def __init__(self, source: VideoSource, count: int) -> None:
-        self.source = source
+    def __init__(self, source: VideoSource, count: int, iou: str = "inclusive") -> None:
+        self.source, self.iou = source, iou
         self.video_targets: dict[str, list[FrameTargets]] = {}
         for video in evenly_spaced(len(source), count):
             targets = source.videos[video].frames
@@ -73,10 +74,10 @@ class Album:
                 images = (Image.fromarray(pixels_HWC.numpy()) for pixels_HWC in pixels)
                 predictions = [self.frame_predictions[target.name] for target in targets]
                 frames = zip(images, targets, predictions, strict=True)
-                yield video, draw_strip([*frames])
+                yield video, draw_strip([*frames], self.iou)
 
 
-def draw_strip(frames: Sequence[tuple[Image.Image, FrameTargets, FramePrediction]]) -> "Figure":
+def draw_strip(frames: Sequence[Still], iou: str) -> "Figure":
     """Draw frames of a video, given in native pixels, side by side."""
     from matplotlib.figure import Figure  # once training has ended
 
@@ -85,17 +86,16 @@ def draw_strip(frames: Sequence[tuple[Image.Image, FrameTargets, FramePrediction
     figure = Figure((width, sum(heights)), dpi=100)
     axes = figure.subplots(3, len(frames), squeeze=False, height_ratios=heights)
     for column, frame in zip(axes.T, frames, strict=True):
-        draw_frame(column, *frame)
+        draw_frame(column, frame, iou)
     margin = 0.1 / width
     figure.subplots_adjust(margin, 0, 1 - margin, 1 - HEAD / sum(heights), 0.02, 0.08)
     return figure
 
 
-def draw_frame(
-    axes: Sequence["Axes"], image: Image.Image, target: FrameTargets, prediction: FramePrediction
-) -> None:
+def draw_frame(axes: Sequence["Axes"], frame: Still, iou: str) -> None:
     """Draw the truth, the prediction and the list of triplets, one below another."""
-    triplets = top_triplets(prediction, target, "with", MOST_TRIPLETS)
+    image, target, prediction = frame
+    triplets = top_triplets(prediction, target, "with", MOST_TRIPLETS, iou)
     score_K = triplets[2]
     is_listed_K = (score_K > 0) & (score_K >= LEAST_SHARE * score_K.max(initial=0))
     pair_K, relation_K, score_K, hit_K = (column_K[is_listed_K] for column_K in triplets)

@@ -29,6 +29,7 @@ def test_unseen_pairs_are_scored_apart(tmp_path, capsys):
     targets = [f for video in read_annotations(tmp_path, "test").videos for f in video.frames]
     path, out = tmp_path / "p.parquet", tmp_path / "out.json"
     metadata = {"root": str(tmp_path), "split": "test", "small_boxes": "keep"}
+    metadata["trained_root"] = str(tmp_path / "moved")
     write_predictions(path, [(target, predict(target)) for target in targets], metadata)
 
     main([str(path), "--out", str(out)])

@@ -70,11 +70,13 @@ def test_what_another_tool_wrote_in_other_types_is_read(frames, tmp_path):
     table = pd.read_parquet(path)
     table = table.drop(columns=["video", "width", "height", "object_name"])
     floats = table.columns[table.dtypes == np.float32]
-    table.astype(dict.fromkeys([*floats, "pair", "object_class"], np.float64)).to_parquet(path)
-    assert read_metadata(path) == {}
-    for (_, read), (_, wanted) in zip(read_predictions(path), frames, strict=True):
-        np.testing.assert_array_equal(read.relation_scores_PR, wanted.relation_scores_PR)
-        np.testing.assert_array_equal(read.object_classes_P, wanted.object_classes_P)
+    doubles = table.astype(dict.fromkeys([*floats, "pair", "object_class"], np.float64))
+    for theirs in (doubles, table.convert_dtypes().set_index("frame")):
+        theirs.to_parquet(path)
+        assert read_metadata(path) == {}
+        for (_, read), (_, wanted) in zip(read_predictions(path), frames, strict=True):
+            np.testing.assert_array_equal(read.relation_scores_PR, wanted.relation_scores_PR)
+            np.testing.assert_array_equal(read.object_classes_P, wanted.object_classes_P)
 
 
 def test_what_is_no_predictions_file_is_refused(frames, tmp_path):
@@ -89,6 +91,8 @@ def test_what_is_no_predictions_file_is_refused(frames, tmp_path):
         (table.assign(object_class=5.5), "p.parquet cannot be read "),
         (table.assign(holding="0.5"), "is object .* but must be float"),
         (table.assign(holding=3.0), "frame a.mp4/8.png: .* holds 3 but"),
+        (pd.concat([table, table]), "a pair of a frame twice"),
+        (table.assign(frame=None), "a frame without a name"),
     ):
         changed.to_parquet(path)
         with pytest.raises(InputError, match=words):
