@@ -104,9 +104,10 @@ def write_whole(
             os.fsync(folder)
         os.close(folder)
     except (OSError, RuntimeError) as error:  # torch's own, from the system's, on a full disk
-        raise InputError(
-            f"{path} cannot be written ({error.__context__ or error}); give another folder or disk"
-        ) from error
+        cause = error if isinstance(error, OSError) else error.__context__
+        if not isinstance(cause, OSError):
+            raise
+        raise InputError(f"{path} cannot be written ({cause}); give another folder") from error
     finally:
         with suppress(OSError):
             partial_path.unlink()

@@ -19,7 +19,7 @@ from training.folder import read_json, read_lines
 
 SAME = {"train.seed", "dataset.root", "train.batch_slots", "model.skip_padding", "model.recompute"}
 SAME |= {f"train.{key.name}" for key in fields(TrainConfig) if not key.metadata["defining"]}
-SAME -= {"train.micro_batches"}
+SAME |= {"train.eval_every", "train.evals_per_epoch"}  # the second of earlier runs
 """Keys in which runs of one way may differ."""
 
 

@@ -69,7 +69,7 @@ def one_job(task: Callable[[Any], dict[str, Any] | None]) -> Callable[[DictConfi
                 os.environ.pop("WANDB_RUN_ID", None)  # it can be that of one job only
             result = task(to_job(config)) or {}
             if result.get("folder", 0) in [job.result.get("folder") for job in ENDED_JOBS]:
-                raise AgreedError("these keys make the run of an earlier job; give each a run.name")
+                print(f"warning: {overrides} is the run of an earlier job; give each a run.name")
         except Stopped as stopped:
             if rank == "0":
                 print(f"\n{stopped.sentence}", file=sys.stderr, flush=True)

@@ -290,7 +290,7 @@ class Boundaries:
         order = self.packed_order() if order is None else order
         if not isinstance(packed, PackedSequence) or len(packed.data) != len(order.data):
             kind = type(packed).__name__
-            raise InputError(f"packed, a {kind}, is no first output of an RNN for this to_packed")
+            raise InputError(f"packed, a {kind}, is not of this batch; give an RNN's first output")
         frames = len(order.data) if len(self.segments) else 0
         values_V = packed.data.new_zeros(self.valid_BT.numel(), *packed.data.shape[1:])
         values_V = values_V.index_copy(0, order.data[:frames], packed.data[:frames])
@@ -301,7 +301,7 @@ class Boundaries:
         shape = tuple(getattr(values_BT, "shape", ()))
         if shape[:2] != self.valid_BT.shape:
             raise InputError(
-                f"the values are a {type(values_BT).__name__} {shape}, the batch begins with "
+                f"the values are a {type(values_BT).__name__}{shape or ''}, the batch begins with "
                 f"{tuple(self.valid_BT.shape)}; give (B, T, ...), blocks first and then slots"
             )
 

@@ -94,9 +94,9 @@ class StreamBlocks(IterableDataset[Any]):
     def __iter__(self) -> Iterator[tuple[Batch | None, dict[str, Any], Any, str]]:
         """Yield batch, position of the worker as plain values, template, and fault.
 
-        The batch is None at the end, and where a worker leaves out its first turn. Like is None or,
-        with a worker's first batch, its frames and targets without frames. Fault is the message of
-        an `InputError`, which ends the batches, or "".
+        The batch is None at the end, and where a worker leaves out its first turn. Template is
+        None or, with a worker's first batch, frames and targets without frames. Fault is the
+        message of an `InputError`, which ends the batches, or "".
         """
         info = get_worker_info()
         workers, worker = (info.num_workers, info.id) if info else (1, 0)

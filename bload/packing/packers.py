@@ -85,7 +85,7 @@ def check_packer_options(packer: str, options: Iterable[str], *callers: Callable
     parameters = [p for caller in callers for p in signature(caller).parameters.values()]
     names = [*known, *(p.name for p in parameters if p.kind is not p.VAR_KEYWORD)]
     for option in options:
-        if option not in names or option in ("self", "source", "lengths", "packer"):
+        if option not in names:
             raise InputError(
                 f"{option!r} is neither an argument nor an option of the packer {packer} "
                 f"(options: {', '.join(known) or 'none'})"

@@ -79,7 +79,7 @@ def check(root: Path, workers: int = 1) -> tuple[str, Problems, str]:
         if synthetic:
             with reading(root / read.KNOBS_FILE, "put it back, or make another root"):
                 knobs = json.loads((root / read.KNOBS_FILE).read_text())
-            changed = [key for key, value in World().knobs.items() if knobs.get(key) != value]
+            changed = [k for k, usual in World().knobs.items() if knobs.get(k, usual) != usual]
             data = ["dataset=synthetic", *(f"dataset.{key}={knobs[key]}" for key in changed)]
         if re.search(r"[^\w/.-]|[^ -~]", str(root)):  # Hydra's own quotes
             quoted = shlex.quote(f'"{root}"')

@@ -98,8 +98,7 @@ def extract(video: Path, frames: Path, names: Sequence[str]) -> tuple[str, str] 
         return "not decodable", complaint
     if len(written) < len(names):
         return "too short", f"{len(names) - len(written)} frames missing, {names[len(written)]} on"
-    kind = "damaged, but have all frames; to try again, remove their folders in frames/"
-    return (kind, complaint) if complaint else None
+    return ("damaged; remove their folders to try again", complaint) if complaint else None
 
 
 def run_ffmpeg(video: Path, numbers: Sequence[int], folder: Path) -> str:

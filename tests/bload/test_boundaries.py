@@ -282,7 +282,7 @@ def test_values_of_another_shape_are_refused_by_both_shapes(batch):
         batch.transformers()
     longer = packed._replace(data=torch.cat([packed.data, packed.data]))  # of another batch
     for wrong in (nn.GRU(8, 2).double()(packed), longer):
-        with pytest.raises(InputError, match=r"packed, a .*first output of an RNN"):
+        with pytest.raises(InputError, match=r"packed, a .* not of this batch"):
             batch.from_packed(wrong)
     with pytest.raises(InputError, match="the values are a PackedSequence"):
         batch.last(packed)
