@@ -68,7 +68,8 @@ def one_job(task: Callable[[Any], dict[str, Any] | None]) -> Callable[[DictConfi
             if is_sweep:
                 os.environ.pop("WANDB_RUN_ID", None)  # it can be that of one job only
             result = task(to_job(config)) or {}
-            if result.get("folder", 0) in [job.result.get("folder") for job in ENDED_JOBS]:
+            folders = [ended.result.get("folder") for ended in ENDED_JOBS]
+            if rank == "0" and result.get("folder", 0) in folders:
                 print(f"warning: {overrides} is the run of an earlier job; give each a run.name")
         except Stopped as stopped:
             if rank == "0":

@@ -61,14 +61,12 @@ class Ranks:
         Raises:
             AgreedError: in their place.
         """
-        own_error = None
+        own_error, words = None, ""
         try:
             yield
         except (InputError, OSError) as error:
-            own_error = error
-        message = next(
-            filter(None, self.gather(own_error and (str(own_error) or repr(own_error)))), None
-        )
+            own_error, words = error, str(error) or repr(error)
+        message = next(filter(None, self.gather(words)), None)
         if message:
             raise AgreedError(message) from own_error
 

@@ -66,8 +66,8 @@ class Run:
         done, before = StepPlace.after(loader).epochs_done, self.progress.evaluated_at
         if not self.data.validation or done <= before or loader.step == loader.steps:
             return False
-        is_over = bool(every) and (done + 1e-9) // every > (before + 1e-9) // every
-        return self.epoch == self.epochs or is_over
+        is_due = bool(every) and (done + 1e-9) // every > (before + 1e-9) // every
+        return self.epoch == self.epochs or is_due
 
     def begin_epoch(self, epoch: int) -> None:
         """Begin an epoch, or go on with the one that a checkpoint was in."""

@@ -261,7 +261,7 @@ class Epochs:
 
 def as_json_types(value: Any) -> Any:
     """Convert settings to the types that JSON returns: Python numbers, and lists for tuples."""
-    return json.loads(json.dumps(value, default=lambda x: getattr(x, "tolist", x.__repr__)()))
+    return json.loads(json.dumps(value, default=lambda value: value.tolist()))
 
 
 def with_checksum(state: dict[str, Any]) -> dict[str, Any]:

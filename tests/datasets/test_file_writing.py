@@ -26,17 +26,17 @@ with lock_folder(Path(sys.argv[1])):
 """
 
 
-def as_torch(_):
+def fail_as_torch_does(_):
     try:
         raise OSError(errno.ENOSPC, "no space")
-    except OSError:
-        raise RuntimeError("unexpected pos")  # noqa: B904
+    finally:
+        raise RuntimeError("unexpected pos")
 
 
-WAYS = [b"newer", "newer", lambda file: file.write(b"newer"), as_torch]
+CONTENTS = [b"newer", "newer", lambda file: file.write(b"newer"), fail_as_torch_does]
 
 
-@pytest.mark.parametrize("content", WAYS)
+@pytest.mark.parametrize("content", CONTENTS)
 def test_after_a_failure_the_old_file_is_there(content, tmp_path, monkeypatch):
     path, previous = tmp_path / "last.pt", tmp_path / "previous.pt"
     path.write_text("old")
