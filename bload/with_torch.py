@@ -11,9 +11,9 @@ from bload.batch.walk import walk as walk
 from bload.batch.walk_order import WalkOrder as WalkOrder
 from bload.loading.dataset import BlockDataset as BlockDataset
 from bload.loading.dataset import SequenceSource as SequenceSource
-from bload.loading.epochs import Epochs as Epochs
 from bload.loading.from_dataset import from_dataset as from_dataset
 from bload.loading.loader import BlockLoader as BlockLoader
+from bload.loading.planner import Planner as Planner
 from bload.loading.sampler import BlockSampler as BlockSampler
 from bload.loading.stream import StreamBlocks as StreamBlocks
 from bload.loading.stream_loader import StreamLoader as StreamLoader

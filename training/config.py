@@ -21,7 +21,7 @@ from bload.packing.packers import find_packer
 from bload.schedule.balance import BALANCES
 from datasets.config import DatasetConfig
 from datasets.config_fields import Checked, choice, key, number
-from datasets.scoring.iou import CONVENTIONS
+from datasets.scoring.iou import BORDERS
 from datasets.synthetic.world import SPLITS
 from models.config import LossConfig, ModelConfig
 
@@ -261,7 +261,7 @@ class EvalJob(ProcessConfig):
     root: str | None = key("data root; null: that of the training data", None)
     cache: str | None = key("folder for resized frames, as dataset.cache in training", None)
     batch_slots: int = number(1, 10**7, "slots of a rank's batch", 1024)
-    iou: str = choice(tuple(CONVENTIONS), "pixels of boxes; inclusive as in STTran", "inclusive")
+    iou: str = choice(tuple(BORDERS), "pixels of boxes; inclusive as in STTran", "inclusive")
     out: str | None = key("JSON file for the figures, by checkpoint if there are several", None)
     pictures: int = number(0, None, "videos to draw, spread over the split", 0)
     predictions: str | None = key("Parquet file for the predictions of every frame", None)

@@ -109,7 +109,7 @@ def evaluate_checkpoint(
             model,
             source,
             ranks,
-            convention=cfg.iou,
+            iou=cfg.iou,
             batch_slots=cfg.batch_slots,
             process=cfg,
             ablation=Ablation(starts, seed=train["seed"]),
@@ -154,7 +154,7 @@ def evaluate(
     source: VideoSource,
     ranks: Ranks,
     *,
-    convention: str = "inclusive",
+    iou: str = "inclusive",
     batch_slots: int,
     process: ProcessConfig = ProcessConfig(workers=0),  # noqa: B008
     ablation: Ablation = Ablation(),  # noqa: B008
@@ -165,7 +165,7 @@ def evaluate(
     That of the videos' yardsticks stands beside it. All is equal on every rank.
 
     Args:
-        convention: of boxes, as for `RecallMeter`.
+        iou: of boxes, as for `RecallMeter`.
         sinks: called with this rank's targets and predictions, batch by batch.
     """
     started_at = time.perf_counter()
@@ -177,7 +177,7 @@ def evaluate(
         batch_slots=batch_slots,  # or one block
         **process_options(process, ranks),
     )
-    own_meter = RecallMeter(convention)
+    own_meter = RecallMeter(iou)
     was_training = model.training
     model.eval()
 
@@ -194,7 +194,7 @@ def evaluate(
         if signal_number := ranks.largest(ranks.stop.signal_number)[0]:
             raise Stopped(signal_number, "the beginning of this evaluation")
     model.train(was_training)
-    meter = RecallMeter(convention).merge(ranks.gather(own_meter.state()))
+    meter = RecallMeter(iou).merge(ranks.gather(own_meter.state()))
     figures = meter.summary() | (source.yardsticks.recall(meter) if source.yardsticks else {})
     seconds = time.perf_counter() - started_at
     return figures | {"seconds": seconds, "frames_per_second": figures["frames"] / seconds}, meter

@@ -132,11 +132,11 @@ def open_row_states(
     if not states:
         return []
     all_states = tree_map(lambda *rows: None if rows[0] is None else torch.cat(rows), *states)
-    sampler, rows_R = loader.sampler, loader.sampler.epochs.blocks_per_step // len(saved)
-    own_rows = torch.arange(sampler.rank, sampler.epochs.blocks_per_step, sampler.world_size)
+    sampler, rows_R = loader.sampler, loader.sampler.planner.blocks_per_step // len(saved)
+    own_rows = torch.arange(sampler.rank, sampler.planner.blocks_per_step, sampler.world_size)
     index = own_rows % len(saved) * rows_R + own_rows // len(saved)
 
     def select(part: Tensor) -> Any:
         return tree_map_only(Tensor, lambda rows: rows[part].to(device), all_states)
 
-    return [select(part) for part in index.split(sampler.epochs.blocks_per_batch)]
+    return [select(part) for part in index.split(sampler.planner.blocks_per_batch)]

@@ -178,7 +178,7 @@ def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}
 
     Args:
         samples: blocks with values of one kind, as from one `BlockDataset`.
-        pad: padding values by key of the frames or targets; the keys are ``frames`` and ``targets``
+        pad: padding values by key of the inputs or targets; the keys are ``inputs`` and ``targets``
             for those that are not a dict.
 
     Raises:
@@ -187,7 +187,7 @@ def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}
     inputs_template, targets_template = samples[0].template
     per_frame = samples[0].targets_per == "frame"
     keys: list[str] = []
-    for name, template in (("frames", inputs_template), ("targets", targets_template)):
+    for name, template in (("inputs", inputs_template), ("targets", targets_template)):
         parts = template if isinstance(template, dict) else {name: template}
         keys += [key for key, part in parts.items() if isinstance(part, Tensor)]
     for key in pad:
@@ -237,7 +237,7 @@ def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}
     targets = [*chain.from_iterable(sample.targets for sample in samples)]
     of_targets = partial(_by_key, targets, targets_template, "targets")
     return Batch(
-        inputs_BT=_by_key(inputs, inputs_template, "frames", partial(in_rows, label=0), Tensor),
+        inputs_BT=_by_key(inputs, inputs_template, "inputs", partial(in_rows, label=0), Tensor),
         targets_BT=of_targets(partial(in_rows, label=-100), Tensor) if per_frame else None,
         targets=(of_targets(by_segment, list) if per_frame else None) or (),
         targets_S=None if per_frame else of_targets(by_segment, (Tensor, list, dict)),
@@ -283,5 +283,5 @@ def _by_key(
 def copy_pad(pad: Mapping[str, float] | None) -> dict[str, float]:
     """Return the padding values by key; raise InputError unless they are a dict."""
     if not isinstance(pad, Mapping | None):
-        raise InputError(f'pad is {pad!r}; give a dict by key, such as {{"frames": {pad!r}}}')
+        raise InputError(f'pad is {pad!r}; give a dict by key, such as {{"inputs": {pad!r}}}')
     return dict(pad or {})

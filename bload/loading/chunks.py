@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from bload.batch.step import Step, StepList
 from bload.errors import InputError, check_whole, plural
-from bload.loading.epochs import Epochs, Position
+from bload.loading.planner import Planner, Position
 from bload.packing.packers import make_plan
 from bload.packing.plan import Plan, filler_block
 from bload.schedule.balance import make_schedule
@@ -31,7 +31,7 @@ ROUNDS = 6
 MIX, MIX_AGAIN = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 
 
-class Chunks(Epochs):
+class ChunkPlanner(Planner):
     """Epochs that are planned a chunk at a time.
 
     `plan`, and what is computed from it, packs all chunks of an epoch, in the time and memory of a

@@ -36,9 +36,9 @@ class SequenceSource(Protocol):
         """Frames of every sequence, ``(sequences,)``."""
 
     def read(self, sequence: int, first: int, length: int) -> Any:
-        """Return `length` frames of a sequence from `first` on: ``frames``, or ``frames, targets``.
+        """Return `length` frames of a sequence from `first` on: ``inputs``, or ``inputs, targets``.
 
-        ``frames`` is a tensor or numpy array ``(length, ...)``, or a dict of these. Targets per
+        ``inputs`` is a tensor or numpy array ``(length, ...)``, or a dict of these. Targets per
         frame have the same form, or are a list of any objects, or a dict of both. A target per
         sequence is a number, a tensor or array of fixed shape, any other object, or a dict of
         these. Every call must return the same keys, shapes and dtypes.
@@ -51,7 +51,7 @@ class SequenceSource(Protocol):
 
 
 class BlockDataset(Dataset[BlockSample]):
-    """Map-style data set from a `Block` to its frames and targets.
+    """Map-style data set from a `Block` to its inputs and targets.
 
     Raises:
         InputError: `read` returned a wrong number of frames, or other keys, shapes or dtypes than
@@ -65,8 +65,8 @@ class BlockDataset(Dataset[BlockSample]):
         check_choice("targets_per", self.targets_per, ("frame", "sequence"))
         self._takes_epoch = "epoch" in signature(source.read).parameters
         self._template: tuple[Any, Any] = (None, None)
-        """Frames and targets of sequence 0 without frames, from the first read on."""
-        self._turn: tuple[int, float] = StepList.turn
+        """Inputs and targets of sequence 0 without frames, from the first read on."""
+        self._place: tuple[int, float] = StepList.place
         """That of the last batch; in a worker, infinite from the second batch of a pass on."""
 
     def __len__(self) -> int:
@@ -79,21 +79,21 @@ class BlockDataset(Dataset[BlockSample]):
     def __getitems__(self, blocks: list[Block]) -> list[BlockSample]:
         """Return the samples of a batch of blocks, with its step if `blocks` is a `StepList`."""
         step: Step | None = getattr(blocks, "step", None)
-        before, self._turn = self._turn, getattr(blocks, "turn", StepList.turn)
+        before, self._place = self._place, getattr(blocks, "place", StepList.place)
         workers = getattr(get_worker_info(), "num_workers", 0)
-        if before[0] == self._turn[0]:
-            if self._turn[1] - before[1] > max(workers, 1):
+        if before[0] == self._place[0]:
+            if self._place[1] - before[1] > max(workers, 1):
                 raise InputError(
-                    f"batch {self._turn[1]} of this rank follows batch {before[1]}: a trainer "
+                    f"batch {self._place[1]} of this rank follows batch {before[1]}: a trainer "
                     "shards its batches again; do not let it prepare the DataLoader "
                     "(docs/trainers.md)"
                 )
             if workers:  # with in_order=False, others may get its later ones
-                self._turn = before[0], inf
+                self._place = before[0], inf
         options = {"epoch": require_step(step).epoch} if self._takes_epoch else {}
         if self._template[0] is None:  # fillers need shapes and dtypes too
-            frames, targets = self._read(0, 0, 1, options)
-            self._template = empty_like(frames), empty_like(targets)
+            inputs, targets = self._read(0, 0, 1, options)
+            self._template = empty_like(inputs), empty_like(targets)
         samples = []
         for block in blocks:
             columns = block.sequence.tolist(), block.first.tolist(), block.length.tolist()
@@ -105,7 +105,7 @@ class BlockDataset(Dataset[BlockSample]):
     def _read(
         self, sequence: int, first: int, length: int, options: dict[str, int]
     ) -> tuple[Any, Any]:
-        """Return copies of the frames and targets of a segment."""
+        """Return copies of the inputs and targets of a segment."""
         try:
             result = self.source.read(sequence, first, length, **options)
         except Exception as error:
@@ -114,14 +114,14 @@ class BlockDataset(Dataset[BlockSample]):
             check_sendable(error)
             raise
         is_pair = isinstance(result, tuple) and len(result) == 2
-        frames, targets = result if is_pair else (result, None)
+        inputs, targets = result if is_pair else (result, None)
         is_bare = targets is None and self._template[1] is None
-        if is_bare or self.targets_per == "frame":  # targets first, since frames are the larger
+        if is_bare or self.targets_per == "frame":  # targets first, since inputs are the larger
             targets = copy_alike(targets, self._template[1], length)
             if is_bare or targets is not None:
-                frames = copy_alike(frames, self._template[0], length)
-                if frames is not None:
-                    return frames, targets
+                inputs = copy_alike(inputs, self._template[0], length)
+                if inputs is not None:
+                    return inputs, targets
         opening = f"{self._call(sequence, first, length)} returned"
         return take_values(result, self.targets_per, opening, self._template, length)
 
@@ -137,12 +137,12 @@ def take_values(
     template: tuple[Any, Any],
     length: int | None = None,
 ) -> tuple[Any, Any]:
-    """Return copies of frames and targets that a source gives, as tensors where they are arrays.
+    """Return copies of inputs and targets that a source gives, as tensors where they are arrays.
 
     Args:
-        result: frames, or a pair of frames and targets, see `SequenceSource.read`.
+        result: inputs, or a pair of inputs and targets, see `SequenceSource.read`.
         opening: opening of the sentence about invalid values.
-        template: frames and targets to agree with in kind; None and None if these are the first.
+        template: inputs and targets to agree with in kind; None and None if these are the first.
         length: required number of frames; None takes any.
 
     Raises:
@@ -151,15 +151,15 @@ def take_values(
     values = result if isinstance(result, tuple) else (result, None)
     if len(values) != 2:
         raise InputError(
-            f"{opening} {len(values)} parts; give frames, or the pair of frames and targets, each "
+            f"{opening} {len(values)} parts; give inputs, or the pair of inputs and targets, each "
             "of which may be a dict"
         )
-    frames, targets = (map_values(value, copy_as_tensor) for value in values)
+    inputs, targets = (map_values(value, copy_as_tensor) for value in values)
     if targets_per == "sequence":
         targets = map_values(targets, as_column)
-    parts = zip(("frames", "targets"), (frames, targets), template, strict=True)
+    parts = zip(("inputs", "targets"), (inputs, targets), template, strict=True)
     for name, tree, expected in parts:
-        if name == "frames" or (targets_per == "frame" and targets is not None):
+        if name == "inputs" or (targets_per == "frame" and targets is not None):
             length = _count(opening, name, tree, length)
         if template[0] is not None and describe(tree) != describe(expected):
             objects = ", or give lists of objects, as from_dataset(..., objects=) does"
@@ -168,7 +168,7 @@ def take_values(
                 f"{describe(expected)}; convert all to the dtype and the shape of item 0"
                 f"{objects if name == 'targets' else ''}"
             )
-    return frames, targets
+    return inputs, targets
 
 
 def _count(opening: str, name: str, tree: Any, length: int | None) -> int:

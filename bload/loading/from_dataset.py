@@ -33,7 +33,7 @@ class DatasetSource:
     """By role and key: dtype of the numbers of item 0, `list` for objects."""
 
     def read(self, sequence: int, first: int, length: int) -> Any:
-        """Return ``frames`` or ``frames, targets``; see `bload.SequenceSource`."""
+        """Return ``inputs`` or ``inputs, targets``; see `bload.SequenceSource`."""
         if not self.kinds:
             self.kinds = self._find_kinds()
         inputs, targets = self._split(self.dataset[sequence], sequence)

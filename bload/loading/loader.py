@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader
 from bload.batch.batch import Batch, collate_blocks, copy_pad
 from bload.errors import InputError, check_whole
 from bload.loading.dataset import BlockDataset, SequenceSource
-from bload.loading.epochs import Epochs
+from bload.loading.planner import Planner
 from bload.loading.sampler import BlockSampler
 from bload.packing.packers import check_packer_options
 from bload.packing.plan import Block
@@ -37,12 +37,12 @@ class BlockLoader:
         source: object with ``lengths`` and ``read(sequence, first, length)``, see
             `bload.SequenceSource` and `bload.from_dataset`.
         packer: a key of `PACKERS`.
-        pad: padding values by key of the source's dict, or by ``frames`` and ``targets``; else 0,
+        pad: padding values by key of the source's dict, or by ``inputs`` and ``targets``; else 0,
             or -100 for integer targets, which `torch.nn.functional.cross_entropy` ignores.
         num_workers: number of worker processes; this, `prefetch_factor`, `pin_memory`,
             `multiprocessing_context`, `timeout` and `worker_init_fn` are passed to
             `torch.utils.data.DataLoader`.
-        options: arguments of `bload.BlockSampler` and `bload.Epochs`, such as `t_max`,
+        options: arguments of `bload.BlockSampler` and `bload.Planner`, such as `t_max`,
             `batch_slots`, `seed` and `micro_batches`, and of the packer, such as ``long="split"``.
 
     Raises:
@@ -64,9 +64,9 @@ class BlockLoader:
                 "read(sequence, first, length), or from_dataset(it, ...)"
             )
         for_data_loader = {key: options.pop(key) for key in FOR_DATA_LOADER & options.keys()}
-        check_packer_options(packer, options, Epochs, BlockSampler, BlockLoader)
+        check_packer_options(packer, options, Planner, BlockSampler, BlockLoader)
         self.sampler = BlockSampler(source.lengths, packer, **options)
-        self._dataset = BlockDataset(source, self.sampler.epochs.names)
+        self._dataset = BlockDataset(source, self.sampler.planner.names)
         self._pad = copy_pad(pad)
         self.data = SendableDataLoader(
             self._dataset,

@@ -13,8 +13,8 @@ from torch.utils.data import Sampler
 
 from bload.batch.step import StepList
 from bload.errors import InputError, check_choice, check_whole, differences, plural
-from bload.loading.chunks import Chunks
-from bload.loading.epochs import Epochs, Position, as_json_types, check_position, with_checksum
+from bload.loading.chunks import ChunkPlanner
+from bload.loading.planner import Planner, Position, as_json_types, check_position, with_checksum
 from bload.loading.ranks import compare_ranks, resolve_rank
 from bload.packing.packers import check_packer_options
 from bload.packing.plan import Block, Plan
@@ -50,7 +50,7 @@ class BlockSampler(Sampler[list[Block]]):
         elastic: load positions that were saved with another number of blocks per step, such as that
             of another number of ranks. Every frame of the epoch is still trained once; its steps
             differ from those of an undisturbed run.
-        options: arguments of `bload.Epochs`, such as `t_max` and `batch_slots`, and of the packer.
+        options: arguments of `bload.Planner`, such as `t_max` and `batch_slots`, and of the packer.
 
     Raises:
         InputError: invalid lengths or options, a rank or world size that contradicts the process
@@ -72,19 +72,19 @@ class BlockSampler(Sampler[list[Block]]):
         self.rank, self.world_size = resolve_rank(rank, world_size, process_group)
         check_choice("elastic", elastic, (True, False))
         self.process_group, self.elastic = process_group, elastic
-        check_packer_options(packer, options, BlockSampler, Epochs)
+        check_packer_options(packer, options, BlockSampler, Planner)
         options["world_size"] = self.world_size
         if chunk is None:
-            self.epochs = Epochs(lengths, packer, **options)
+            self.planner = Planner(lengths, packer, **options)
         else:
-            self.epochs = Chunks(lengths, packer, chunk=chunk, **options)
+            self.planner = ChunkPlanner(lengths, packer, chunk=chunk, **options)
         """What an epoch is."""
-        if elastic and (obstacle := self.epochs.obstacle()):
+        if elastic and (obstacle := self.planner.obstacle()):
             raise InputError(
                 f"elastic=True begins new steps at any block, and {obstacle} does not allow that; "
                 "leave one of the two out"
             )
-        self.lengths, self.t_max = self.epochs.lengths, self.epochs.t_max
+        self.lengths, self.t_max = self.planner.lengths, self.planner.t_max
         # A pass begins at `_begin` and moves `position`. If it is broken off, the next pass begins
         # there again; if it finishes the epoch, the next begins at step 0. After `load_state_dict`,
         # a pass begins at the loaded position, even if that is the end of the epoch; `_is_loaded`
@@ -124,7 +124,7 @@ class BlockSampler(Sampler[list[Block]]):
     @property
     def plan(self) -> Plan:
         """Plan of the current epoch, the same on every rank."""
-        return self.epochs.plan(self.epoch)
+        return self.planner.plan(self.epoch)
 
     @property
     def schedule(self) -> Schedule:
@@ -132,12 +132,12 @@ class BlockSampler(Sampler[list[Block]]):
 
         After an elastic resume, it begins at the first block that had not been trained.
         """
-        return self.epochs.schedule(self.position)
+        return self.planner.schedule(self.position)
 
     @property
     def account(self) -> EpochAccount:
         """Cost of the current epoch, over all ranks; of all its parts after an elastic resume."""
-        return self.epochs.account(self.position)
+        return self.planner.account(self.position)
 
     @property
     def steps(self) -> int | None:
@@ -145,14 +145,14 @@ class BlockSampler(Sampler[list[Block]]):
 
         With `chunk`, it is None until the last chunk of the epoch is packed.
         """
-        return self.epochs.steps(self.position)
+        return self.planner.steps(self.position)
 
     def share_done(self, step: int) -> Fraction:
         """Return the share of the current epoch that is done after `step` steps.
 
         Steps count equally. After an elastic resume, steps before it count by their blocks.
         """
-        first_step, blocks = self.position.first_step, self.epochs.first_block(self.position)
+        first_step, blocks = self.position.first_step, self.planner.first_block(self.position)
         before = Fraction(blocks, self.plan.blocks)
         return before + (1 - before) * Fraction(step - first_step, max(self.schedule.steps, 1))
 
@@ -161,10 +161,10 @@ class BlockSampler(Sampler[list[Block]]):
         if self.steps is None:
             raise TypeError("with chunk, an epoch's batches are unknown before the last is packed")
         batches = int(np.diff(self.schedule.rank_offsets)[self.rank :: self.world_size].sum())
-        return self.position.first_step * self.epochs.micro_batches + batches
+        return self.position.first_step * self.planner.micro_batches + batches
 
     def __repr__(self) -> str:
-        return self.epochs.describe(self.position)
+        return self.planner.describe(self.position)
 
     def __iter__(self) -> Iterator[list[Block]]:
         self.begin_pass()
@@ -190,10 +190,10 @@ class BlockSampler(Sampler[list[Block]]):
         """
         shared = {
             **self.position._asdict(),
-            **self.epochs.definition(),
-            "micro_batches": self.epochs.micro_batches,
-            "blocks per batch": self.epochs.blocks_per_batch,
-            "balance": self.epochs.balance,
+            **self.planner.definition(),
+            "micro_batches": self.planner.micro_batches,
+            "blocks per batch": self.planner.blocks_per_batch,
+            "balance": self.planner.balance,
             **as_json_types(settings),
         }
         compare_ranks(shared, self.rank, self.world_size, self.process_group)
@@ -204,10 +204,10 @@ class BlockSampler(Sampler[list[Block]]):
         Raises:
             InputError: in place of the next batch, if the sampler has been moved meanwhile.
         """
-        generation, turn = self._generation, next(PASSES)
-        for number, blocks in enumerate(self.epochs.batches(self.position, self.rank)):
+        generation, number_of_pass = self._generation, next(PASSES)
+        for number, blocks in enumerate(self.planner.batches(self.position, self.rank)):
             self.check_pass(generation)
-            blocks.turn = turn, number
+            blocks.place = number_of_pass, number
             yield blocks
 
     def check_pass(self, generation: int) -> None:
@@ -250,8 +250,8 @@ class BlockSampler(Sampler[list[Block]]):
                 no worker prefetches, or if a loader counts the batches that it yields.
         """
         position = self.position if step is None else self.position._replace(step=step)
-        numbers = self.epochs.normalise(position)._asdict()
-        return with_checksum({**numbers, "plan": self.epochs.definition()})
+        numbers = self.planner.normalise(position)._asdict()
+        return with_checksum({**numbers, "plan": self.planner.definition()})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue at the position saved in `state`.
@@ -263,7 +263,7 @@ class BlockSampler(Sampler[list[Block]]):
         """
         check_position(state, "plan", "BlockSampler or BlockLoader")
         position = Position(*(state[key] for key in Position._fields))
-        saved, definition = state["plan"], self.epochs.definition()
+        saved, definition = state["plan"], self.planner.definition()
         if changes := differences(saved, definition):
             before, now = saved.get(PER_STEP), definition[PER_STEP]
             has_other_size = {**saved, PER_STEP: now} == definition
@@ -271,10 +271,10 @@ class BlockSampler(Sampler[list[Block]]):
                 advice = "restore these settings or start anew"
                 if has_other_size:
                     advice = "restore them, by ranks or batch_slots, or start anew"
-                if has_other_size and not self.epochs.obstacle():
+                if has_other_size and not self.planner.obstacle():
                     advice += "; elastic=True goes on in steps of another size"
                 raise InputError(f"the saved position belongs to another plan: {changes}; {advice}")
-            position = self.epochs.resize(position, before)
+            position = self.planner.resize(position, before)
             if self.rank == 0:
                 warnings.warn(
                     f"epoch {position.epoch} goes on after step {position.step} with "

@@ -30,7 +30,7 @@ class StreamBlocks(IterableDataset[Any]):
             iterates over all of it and keeps its part. Or a function of ``(shard, shards)`` that
             returns an iterable over that part.
         t_max: slots in a block; a longer sequence is an error.
-        decode: function from an item to a whole sequence, ``frames`` or ``frames, targets``, of the
+        decode: function from an item to a whole sequence, ``inputs`` or ``inputs, targets``, of the
             kinds that `SequenceSource.read` returns. It runs in the worker, on the items of its
             shard only. None if the items are such sequences.
         batch_slots: slots in a batch, rounded down to whole blocks; None takes one block.
@@ -95,7 +95,7 @@ class StreamBlocks(IterableDataset[Any]):
         """Yield batch, position of the worker as plain values, template, and fault.
 
         The batch is None at the end, and where a worker leaves out its first turn. Template is
-        None or, with a worker's first batch, frames and targets without frames. Fault is the
+        None or, with a worker's first batch, inputs and targets without frames. Fault is the
         message of an `InputError`, which ends the batches, or "".
         """
         info = get_worker_info()
@@ -146,7 +146,7 @@ class _Shard:
         self.pending: dict[int, Any] = {}
         """Frames and targets of the sequences that are not yet in a block."""
         self.template: tuple[Any, Any] = (None, None)
-        """Frames and targets of the first sequence without frames."""
+        """Inputs and targets of the first sequence without frames."""
 
     def position(self) -> dict[str, Any]:
         """Return the numbers of sequences read and skipped, and those not yet in a block."""

@@ -13,8 +13,8 @@ from bload.batch.batch import Batch, collate_blocks
 from bload.batch.step import Step, has_group
 from bload.batch.trees import compare_kinds
 from bload.errors import InputError, differences
-from bload.loading.epochs import as_json_types, check_position, with_checksum
 from bload.loading.loader import FOR_DATA_LOADER, SendableDataLoader
+from bload.loading.planner import as_json_types, check_position, with_checksum
 from bload.loading.ranks import compare_ranks, resolve_rank
 from bload.loading.sampler import ENDED
 from bload.loading.stream import StreamBlocks

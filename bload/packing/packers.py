@@ -128,7 +128,7 @@ def make_plan(
         seed: random seed; `rng` is by default ``np.random.default_rng([seed, epoch])``.
         epoch: number of the epoch, from 0.
         block_sizes: block sizes, `t_max` the largest; empty for `t_max` alone.
-        multiple_of: slots of every segment and block are a multiple of this, see `Epochs`.
+        multiple_of: slots of every segment and block are a multiple of this, see `Planner`.
         rng: the only source of randomness.
         options: options of the packer.
 

@@ -15,14 +15,14 @@ from datasets.annotations.read import read_annotations, trained_pairs
 from datasets.annotations.rules import SMALL_BOXES
 from datasets.annotations.targets import FrameTargets
 from datasets.files import exit_on_input_error, write_whole
-from datasets.scoring.iou import CONVENTIONS
+from datasets.scoring.iou import BORDERS
 from datasets.scoring.predictions_file import read_metadata, read_predictions
 from datasets.scoring.recall import RecallMeter
 from datasets.scoring.tables import format_recall, relation_rows, write_relations
 from datasets.synthetic.world import SPLITS
 
 
-def score(path: Path | str, targets: Sequence[FrameTargets], convention: str) -> RecallMeter:
+def score(path: Path | str, targets: Sequence[FrameTargets], iou: str) -> RecallMeter:
     """Return the meter of all frames of a split, as predicted in the file at `path`.
 
     Raises `InputError` if the file is no predictions file, lacks a frame of the split, or has a
@@ -41,7 +41,7 @@ def score(path: Path | str, targets: Sequence[FrameTargets], convention: str) ->
             "give the small boxes that the file was made for, or add the frame, with a null in "
             "pair if nothing is predicted there"
         )
-    meter = RecallMeter(convention)
+    meter = RecallMeter(iou)
     meter.update([*prediction_of.values()], [target_of[name] for name in prediction_of])
     return meter
 
@@ -53,7 +53,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("file", help="predictions, as eval.py predictions=FILE writes them")
     parser.add_argument("--root", help="data root; default: the one in the file")
     parser.add_argument("--split", choices=SPLITS, help="default: the one in the file")
-    parser.add_argument("--iou", choices=CONVENTIONS, default="inclusive")
+    parser.add_argument("--iou", choices=BORDERS, default="inclusive")
     parser.add_argument("--small-boxes", choices=SMALL_BOXES, help="default: as in the file")
     parser.add_argument("--relations", help="csv file for the recall of every relation")
     parser.add_argument("--out", help="json file for the figures")

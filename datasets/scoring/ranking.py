@@ -58,7 +58,7 @@ _CHUNK = 32  # frames; the score table of 100 pairs each then stays in a core's 
 def triplet_ranks(
     predictions: Sequence[FramePrediction],
     targets: Sequence[FrameTargets],
-    convention: str = "inclusive",
+    iou: str = "inclusive",
 ) -> np.ndarray:
     """Return the rank of every ground-truth triplet under each constraint, int16 ``(S, G)``.
 
@@ -68,7 +68,7 @@ def triplet_ranks(
     for target in targets:
         target.check_labelled()
     chunks = [slice(first, first + _CHUNK) for first in range(0, len(targets), _CHUNK)]
-    ranks_SG = [_chunk_ranks(predictions[c], targets[c], convention) for c in chunks]
+    ranks_SG = [_chunk_ranks(predictions[c], targets[c], iou) for c in chunks]
     return np.concatenate([np.zeros((len(CONSTRAINTS), 0), np.int16), *ranks_SG], axis=1)
 
 
@@ -77,14 +77,14 @@ def top_triplets(
     target: FrameTargets,
     constraint: str,
     k: int,
-    convention: str = "inclusive",
+    iou: str = "inclusive",
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return the first `k`, at most 100, of one frame's list, by which `triplet_ranks` ranks.
 
     They are pair, relation, score and True for triplets that find a true one, each ``(k,)`` or
     shorter if the list is.
     """
-    matches_MP = _matches([prediction], [target], convention)
+    matches_MP = _matches([prediction], [target], iou)
     place_1K, score_1K = _lists([prediction])[CONSTRAINTS.index(constraint)]
     place_K, score_K = place_1K[0, :k], score_1K[0, :k]
     place_K, score_K = place_K[score_K >= 0], score_K[score_K >= 0]
@@ -94,7 +94,7 @@ def top_triplets(
 
 
 def _chunk_ranks(
-    predictions: Sequence[FramePrediction], targets: Sequence[FrameTargets], convention: str
+    predictions: Sequence[FramePrediction], targets: Sequence[FrameTargets], iou: str
 ) -> np.ndarray:
     objects_F = np.array([len(target.object_classes_M) for target in targets])
     labels_F = [len(target.relations_G2) for target in targets]
@@ -102,7 +102,7 @@ def _chunk_ranks(
     object_G = labels_G2[:, 0] + np.repeat(np.cumsum(objects_F) - objects_F, labels_F)
     frame_O = np.repeat(np.arange(len(targets)), objects_F)
 
-    matches_OP = _matches(predictions, targets, convention)
+    matches_OP = _matches(predictions, targets, iou)
     rank_SOR = np.full((len(CONSTRAINTS), len(frame_O), len(RELATIONS)), NEVER, np.int16)
     if matches_OP.any():
         for rank_OR, (place_FK, _) in zip(rank_SOR, _lists(predictions), strict=True):
@@ -114,7 +114,7 @@ def _chunk_ranks(
 
 
 def _matches(
-    predictions: Sequence[FramePrediction], targets: Sequence[FrameTargets], convention: str
+    predictions: Sequence[FramePrediction], targets: Sequence[FrameTargets], iou: str
 ) -> np.ndarray:
     """Return which pairs have the class and both boxes of a true object, bool ``(O, P + 1)``.
 
@@ -137,7 +137,7 @@ def _matches(
         ),
     ):
         boxes_N4 = np.concatenate(predicted)[first_F[frame_O[row_N]] + pair_N]
-        is_match_N = overlaps(true_O4[row_N], boxes_N4, convention) >= IOU_THRESHOLD
+        is_match_N = overlaps(true_O4[row_N], boxes_N4, iou) >= IOU_THRESHOLD
         matches_OP[row_N, pair_N] = is_match_N
         row_N, pair_N = row_N[is_match_N], pair_N[is_match_N]
     return matches_OP

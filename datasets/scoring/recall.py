@@ -27,7 +27,7 @@ from bload import InputError
 from bload.errors import check_choice
 from datasets.annotations.targets import FrameTargets
 from datasets.annotations.vocabulary import RELATIONS
-from datasets.scoring.iou import CONVENTIONS
+from datasets.scoring.iou import BORDERS
 from datasets.scoring.prediction import FramePrediction
 from datasets.scoring.ranking import CONSTRAINTS, KS, triplet_ranks
 
@@ -41,9 +41,9 @@ class RecallMeter:
     of the same name is refused.
     """
 
-    def __init__(self, convention: str = "inclusive") -> None:
-        check_choice("iou", convention, CONVENTIONS)
-        self.convention = convention
+    def __init__(self, iou: str = "inclusive") -> None:
+        check_choice("iou", iou, BORDERS)
+        self.iou = iou
         self.names: dict[str, None] = {}
         """Of the frames counted, in order of arrival."""
         self._parts: dict[str, list[np.ndarray]] = {
@@ -65,7 +65,7 @@ class RecallMeter:
         Raises `InputError`, and counts nothing, for a frame without a relation or counted before.
         """
         labels_F = np.array([len(target.relations_G2) for target in targets], np.int64)
-        ranks_SG = triplet_ranks(predictions, targets, self.convention)
+        ranks_SG = triplet_ranks(predictions, targets, self.iou)
         self._add(
             [target.name for target in targets],
             labels_F=[labels_F],

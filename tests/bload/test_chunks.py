@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bload import BlockLoader, BlockSampler, InputError, from_dataset
-from bload.loading.chunks import Chunks, permuted
+from bload.loading.chunks import ChunkPlanner, permuted
 from tests.bload.conftest import NumberedSource, frames_of, rows_of, samplers, train
 
 LENGTHS = np.random.default_rng(3).integers(1, 13, 200).astype(np.uint8)
@@ -65,8 +65,8 @@ def test_every_frame_is_trained_once_in_equal_steps_with_fillers_at_the_end(rank
 
 @pytest.mark.parametrize("ranks", [1, 4])
 def test_a_position_goes_on_exactly_and_packs_only_from_its_chunk_on(ranks, monkeypatch):
-    packed, pack, steps = [], Chunks.plan_of, train(of_ranks(ranks))
-    monkeypatch.setattr(Chunks, "plan_of", lambda self, *a: packed.append(a[1]) or pack(self, *a))
+    packed, pack, steps = [], ChunkPlanner.plan_of, train(of_ranks(ranks))
+    monkeypatch.setattr(ChunkPlanner, "plan_of", lambda s, *a: packed.append(a[1]) or pack(s, *a))
     for done in range(len(steps) + 1):
         (sampler, *_), everyone = of_ranks(ranks), of_ranks(ranks)
         train([sampler], steps=done) if done else None
@@ -74,7 +74,7 @@ def test_a_position_goes_on_exactly_and_packs_only_from_its_chunk_on(ranks, monk
         packed.clear()
         assert content(train(everyone, state)) == content(steps[done:])
         assert sorted({*packed}) == [*range(state["chunk"], 7)]
-    assert state["chunk"] == 7 == sampler.epochs.chunks
+    assert state["chunk"] == 7 == sampler.planner.chunks
     assert everyone[0].steps == len(steps)
     everyone[0].set_epoch(1)
     assert everyone[0].steps is None

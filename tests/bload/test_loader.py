@@ -48,7 +48,7 @@ def test_a_mistyped_argument_gets_the_nearest_name():
     for wrong, right in {**names, "micro_batch": "micro_batches"}.items():
         with pytest.raises(InputError, match=rf"{wrong}.*{right}\?$"):
             BlockLoader(ActionGenome(), **{wrong: 1})
-    with pytest.raises(InputError, match=r"pad is -1.0; give a dict .*frames"):
+    with pytest.raises(InputError, match=r"pad is -1.0; give a dict .*inputs"):
         BlockLoader(ActionGenome(), pad=-1.0)
     for wrong, right in {"batch_size": "batch_slots", "shuffle": "set_epoch"}.items():
         with pytest.raises(InputError, match=f"{wrong}.*; .*{right}"):
@@ -112,7 +112,7 @@ def test_a_loader_follows_its_own_settings_and_no_global_seed(loader, small_leng
     assert (fill.account.filler, drop.account.filler) == (24, 0)
     assert (len(list(fill)), len(list(drop))) == (len(fill), len(fill) - 1)
     few = BlockSampler([10] * 7, batch_slots=40, last="drop")  # one step of four blocks
-    assert "4.0 sequences a step, 1.0x fewer" in few.epochs.describe(few.position)
+    assert "4.0 sequences a step, 1.0x fewer" in few.planner.describe(few.position)
     with pytest.raises(InputError, match="sequence v0 "):
         loader(t_max=5, names=[f"v{i}" for i in range(40)])
 

@@ -233,7 +233,7 @@ def test_ranks_that_disagree_all_end_with_the_same_sentence(ranks):
         first, *others = ranks.run(refused, "outside")
         assert first is None
         assert all("not in the process_group" in said for said in others)
-    for kind in (None, {"pad": ({"frames": np.nan},) * 2}):  # NaN differs from itself
+    for kind in (None, {"pad": ({"inputs": np.nan},) * 2}):  # NaN differs from itself
         assert ranks.run(refused, kind) == [None] * ranks.world_size
 
 

@@ -84,15 +84,15 @@ def good(n):
     ("make", "words"),
     [
         (lambda n: (good(n)[0], n[1:]), "8 targets, not 9"),
-        (lambda n: ({"a": n, "b": n.float()[1:]}, n), "8 and 9 frames, not 9"),
+        (lambda n: ({"a": n, "b": n.float()[1:]}, n), "8 and 9 inputs, not 9"),
         (lambda n: ({"a": n}, n), r".*a: int64 \(\)}.* b: float32 \(\)"),
         (lambda n: ({"a": n, "b": n.double()}, n), r".*b: float64 \(\).*b: float32 \(\)"),
         (lambda n: good(n)[0], "targets .*nothing.*int64"),
-        (lambda n: n.tolist(), "frames of type list"),
-        (lambda n: {"a": n, "b": {"c": n}}, "frames 'b' of type dict"),
+        (lambda n: n.tolist(), "inputs of type list"),
+        (lambda n: {"a": n, "b": {"c": n}}, "inputs 'b' of type dict"),
         (lambda n: (good(n)[0], 3), 'targets of type int.*targets_per="sequence"'),
-        (lambda n: (n, 1, 2), "3 parts; give frames"),
-        (lambda n: n.float().requires_grad_(), "frames that require a gradient"),
+        (lambda n: (n, 1, 2), "3 parts; give inputs"),
+        (lambda n: n.float().requires_grad_(), "inputs that require a gradient"),
     ],
 )
 def test_what_read_may_not_return_is_reported_with_the_call(make, words):

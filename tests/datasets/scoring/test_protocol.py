@@ -25,8 +25,8 @@ def triplet(relation, person, thing):
     return person, relation, thing
 
 
-def slow_iou(a, b, convention):
-    border = 1.0 if convention == "inclusive" else 0.0
+def slow_iou(a, b, iou):
+    border = 1.0 if iou == "inclusive" else 0.0
     width = min(a[2], b[2]) - max(a[0], b[0]) + border
     height = min(a[3], b[3]) - max(a[1], b[1]) + border
     if width <= 0 or height <= 0:
@@ -59,7 +59,7 @@ def slow_list(prediction, constraint):
     return listed[:100]
 
 
-def slow_ranks(listed, target, convention):
+def slow_ranks(listed, target, iou):
     """For each label the place of the first triplet that finds it, 1000 if none does."""
     person, places = (1, target.person_box_4.tolist()), []
     for m, relation in target.relations_G2.tolist():
@@ -71,25 +71,25 @@ def slow_ranks(listed, target, convention):
             if r == relation
             and s[0] == subject[0]
             and o[0] == other[0]
-            and slow_iou(s[1], subject[1], convention) >= 0.5
-            and slow_iou(o[1], other[1], convention) >= 0.5
+            and slow_iou(s[1], subject[1], iou) >= 0.5
+            and slow_iou(o[1], other[1], iou) >= 0.5
         )
         places.append(next(finders, 1000))
     return np.array(places)
 
 
 def test_found_triplets_are_those_of_the_protocol():
-    for frames, pairs, convention in (
+    for frames, pairs, iou in (
         (200, (0, 1, 2, 3, 5), "inclusive"),  # sparse: lists shorter than K, empty frames
         (80, (0, 1, 4, 12, 30), "continuous"),
         (5, (100,), "inclusive"),  # crowded
     ):
         rng = np.random.default_rng(frames)
         drawn = [draw_frame(rng, f"{i:05d}", int(rng.choice(pairs))) for i in range(frames)]
-        meter, seen = RecallMeter(convention), 0
+        meter, seen = RecallMeter(iou), 0
         ranks_SG = meter.update(*zip(*drawn, strict=True))
         for ranks_G, constraint in zip(ranks_SG, CONSTRAINTS, strict=True):
-            slow = [slow_ranks(slow_list(p, constraint), t, convention) for p, t in drawn]
+            slow = [slow_ranks(slow_list(p, constraint), t, iou) for p, t in drawn]
             for k in KS:
                 assert ((ranks_G < k) == (np.concatenate(slow) < k)).all()
                 slow_recall = np.mean([np.mean(places < k) for places in slow])

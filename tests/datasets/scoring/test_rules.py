@@ -25,7 +25,7 @@ def pair(relations, person=1.0, thing=1.0, cls=CUP, box=CUP_BOX, person_box=PERS
     return person_box, box, cls, person, thing, scores_R
 
 
-def ranks(pairs, labels, objects=((CUP, CUP_BOX),), convention="inclusive"):
+def ranks(pairs, labels, objects=((CUP, CUP_BOX),), iou="inclusive"):
     """Constraint -> ranks of the frame's labels."""
     columns = list(zip(*pairs, strict=True)) if pairs else [[]] * 6
     prediction = FramePrediction(
@@ -44,7 +44,7 @@ def ranks(pairs, labels, objects=((CUP, CUP_BOX),), convention="inclusive"):
         object_classes_M=np.array([cls for cls, _ in objects]),
         relations_G2=np.array(labels),
     )
-    ranks_SG = triplet_ranks([prediction], [target], convention)
+    ranks_SG = triplet_ranks([prediction], [target], iou)
     return dict(zip(CONSTRAINTS, ranks_SG.tolist(), strict=True))
 
 
@@ -69,7 +69,7 @@ def test_class_and_both_boxes_must_fit():
         assert ranks([candidate], [(0, 0)])["with"] == [0 if found else NEVER]
     # 50 of 100 columns inclusive is 0.5; 49 of 99 continuous is below.
     edge = [pair({0: 0.9}, person_box=(0, 0, 49, 99))]
-    assert ranks(edge, [(0, 0)], convention="continuous")["with"] == [NEVER]
+    assert ranks(edge, [(0, 0)], iou="continuous")["with"] == [NEVER]
 
 
 def test_bad_predictions_are_refused_with_field_and_value():

@@ -1,6 +1,6 @@
 """What an epoch is: its plan and its schedule follow from lengths, options, seed and number.
 
-Epochs + number of the epoch -> Plan -> Schedule -> batches of each rank
+Planner + number of the epoch -> Plan -> Schedule -> batches of each rank
 """
 
 import json
@@ -39,7 +39,7 @@ class Position(NamedTuple):
     """Chunk with which `first_step` begins; 0 if a whole epoch is planned."""
 
 
-class Epochs:
+class Planner:
     """All epochs of one data set under one set of options; it keeps the plan of one of them.
 
     Args:
