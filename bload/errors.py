@@ -44,7 +44,7 @@ def check_choice(key: str, value: Any, choices: Collection[Any]) -> None:
 def check_whole(key: str, value: Any, least: int, most: int = 2**63 - 1) -> int:
     """Return an option if it is a whole number from `least` to `most`, else raise `InputError`."""
     try:
-        number = index(value)
+        number = None if isinstance(value, bool) else index(value)
     except TypeError:
         number = None
     if number is None or not least <= number <= most:

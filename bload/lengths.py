@@ -51,6 +51,7 @@ def keep_lengths(
     nobody can.
     """
     is_kept = isinstance(lengths, np.ndarray) and lengths.dtype.kind in "iu" and lengths.ndim == 1
+    is_kept = is_kept and (names is None or len(names) == np.size(lengths))
     array = np.asanyarray(lengths) if is_kept else check_lengths(lengths, names)
     if getattr(array, "_mmap", None) is None:  # a copy of a memory map is none
         if array.base is not None or array.flags.writeable:

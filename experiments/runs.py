@@ -17,10 +17,9 @@ from experiments.study import make_parser, name_way
 from training.config import TrainConfig
 from training.folder import read_json, read_lines
 
-SAME = {"train.seed", "dataset.root", "train.batch_slots", "model.skip_padding", "model.recompute"}
-SAME |= {f"train.{key.name}" for key in fields(TrainConfig) if not key.metadata["defining"]}
-SAME |= {"train.eval_every", "train.evals_per_epoch"}  # the second of earlier runs
-"""Keys in which runs of one way may differ."""
+MAY_DIFFER = {"train.seed", "dataset.root", "train.batch_slots", "model.skip_padding"}
+MAY_DIFFER |= {f"train.{key.name}" for key in fields(TrainConfig) if not key.metadata["defining"]}
+MAY_DIFFER |= {"model.recompute", "train.eval_every", "train.evals_per_epoch"}  # the last is old
 
 
 def read_runs(folder: Path) -> pd.DataFrame:
@@ -71,7 +70,7 @@ def refuse_mixtures(runs: pd.DataFrame, *keys: str) -> pd.DataFrame:
 def compared_keys(runs: pd.DataFrame) -> list[str]:
     """List the keys of the config that tell runs of unlike ways apart."""
     groups = ("loader.", "model.", "dataset.", "train.", "loss.")
-    return [key for key in runs if key.startswith(groups) and key not in SAME]
+    return [key for key in runs if key.startswith(groups) and key not in MAY_DIFFER]
 
 
 def name_ways(runs: pd.DataFrame) -> list[str]:

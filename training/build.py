@@ -117,7 +117,7 @@ def choose_recomputed(cfg: TrainJob, ranks: Ranks, sampler: BlockSampler) -> flo
     from models.cost import GIB, measure_cost  # rarely needed
 
     height, width = cfg.dataset.frame_size
-    shape_BT = sampler.planner.blocks_per_batch, sampler.plan.t_max
+    shape_BT = sampler.planner.batch_slots // sampler.plan.t_max, sampler.plan.t_max
     precision = autocast(cfg.train.amp, ranks.device)
     cost = measure_cost(cfg.model, (height, width), shape_BT, precision, ranks.device)
     free = MEMORY_SHARES[ranks.device.type] * free_memory(ranks.device)

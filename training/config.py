@@ -118,9 +118,9 @@ class TrainConfig(ProcessConfig):
 
     epochs: int = number(1, 10**6, "passes over the training videos")
     batch_slots: int = number(1, 10**7, "most slots in a rank's batch: whole blocks, at least one")
-    lr: float = number(0, None, "peak learning rate of AdamW")
-    backbone_lr: float = number(0, None, "peak learning rate of the backbone")
-    weight_decay: float = number(0, None, "of matrices, and of learned places")
+    lr: float = number(0, 1e6, "peak learning rate of AdamW")
+    backbone_lr: float = number(0, 1e6, "peak learning rate of the backbone")
+    weight_decay: float = number(0, 1e6, "of matrices, and of learned places")
     clip_norm: float = number(1e-9, None, "a step's gradient is scaled down to this norm at most")
     schedule: str = choice(
         ("cosine", "step"), "how rates fall: to 0 in the last step, or to a tenth after step_at"
@@ -128,7 +128,7 @@ class TrainConfig(ProcessConfig):
     step_at: float = number(0, 1, "schedule=step: share of training before the rate drops")
     warmup_epochs: float = number(0, None, "epochs in which the rate rises from 0")
     muon_lr: float | None = number(
-        0, None, "Muon's rate, for the matrices of transformer layers; null: AdamW for all", None
+        0, 1e6, "Muon's rate, for the matrices of transformer layers; null: AdamW for all", None
     )
     micro_batches: int = number(
         1, 10**6, "batches per rank and step; their gradients add up", 1, defining=False

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 from bload.batch.step import Step, StepList
 from bload.errors import InputError, check_whole, plural
 from bload.loading.planner import Planner, Position
-from bload.packing.packers import make_plan
+from bload.packing.packers import find_packer, make_plan
 from bload.packing.plan import Plan, filler_block
 from bload.schedule.balance import make_schedule
 
@@ -57,8 +57,14 @@ class ChunkPlanner(Planner):
         plan = self._plan_chunk(np.array([self.lengths.argmax()]), 0, 0)
         make_schedule(plan, self.world_size, self.batch_slots, last=self.last)
 
+    def obstacle(self) -> str:
+        """Return the option that needs the whole of an epoch, or ""."""
+        if find_packer(self.packer).cuts_clips:
+            return f"packer={self.packer}"
+        return f"balance={self.balance}" if self.balance != "none" else super().obstacle()
+
     def _refuse_obstacles(self) -> None:
-        if obstacle := self.obstacle(in_chunks=True):
+        if obstacle := self.obstacle():
             raise InputError(
                 f"chunk plans a part of an epoch at a time, and {obstacle} needs the whole; leave "
                 "one of the two out"

@@ -121,22 +121,19 @@ class Planner:
             self.block_sizes = tuple(rounded.tolist()) if len(rounded) > 1 else ()
         self._plan: Plan | None = None
         self._schedule: Schedule | None = None
-        self._epoch = 0
-        """Epoch of the plan."""
+        self._epoch = 0  # of the plan
         self.check()
 
     def check(self) -> None:
         """Build a schedule, so that invalid options fail now, not at step 0."""
         self.schedule(Position())
 
-    def obstacle(self, in_chunks: bool = False) -> str:
+    def obstacle(self) -> str:
         """Return the option for which steps cannot begin at any block of an epoch, or ""."""
-        rule = find_packer(self.packer)
         options = {
             "long=carry": self.options.get("long") == "carry",
-            f"packer={self.packer}": rule.makes_batches or (in_chunks and rule.cuts_clips),
-            f"balance={self.balance}": self.balance in ("window", "queue")
-            or (in_chunks and self.balance != "none"),
+            f"packer={self.packer}": find_packer(self.packer).makes_batches,
+            f"balance={self.balance}": self.balance in ("window", "queue"),
             "last=drop": self.last == "drop",
             "block_sizes": bool(self.block_sizes),
         }

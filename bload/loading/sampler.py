@@ -88,8 +88,7 @@ class BlockSampler(Sampler[list[Block]]):
         # A pass begins at `_begin` and moves `position`. If it is broken off, the next pass begins
         # there again; if it finishes the epoch, the next begins at step 0. After `load_state_dict`,
         # a pass begins at the loaded position, even if that is the end of the epoch; `_is_loaded`
-        # is True until then. Each new pass, epoch or loaded position is a generation, and iterators
-        # of an older one raise.
+        # is True until then. Each pass, epoch or position is a generation; older iterators raise.
         self.position = self._begin = Position()
         self._is_loaded = False
         self._generation = 0

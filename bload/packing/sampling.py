@@ -43,10 +43,7 @@ def pack(
     """
     check_choice("clips", clips, ("one", "all"))
     if lengths.max() < t_max:
-        raise InputError(
-            f"no sequence has t_max = {t_max} frames (the longest has {lengths.max()}), so "
-            f"sampling would delete everything; lower t_max"
-        )
+        raise InputError("sampling would delete all, as no sequence has t_max frames; lower t_max")
     number = lengths // t_max if clips == "all" else np.minimum(lengths // t_max, 1)
     offset = clip_offsets(lengths, number * t_max, place, rng)
     sequence = np.repeat(np.arange(len(lengths)), number)

@@ -69,14 +69,15 @@ def main(arguments: list[str] | None = None) -> None:
     choices = {"small_boxes": small_boxes, "validation": metadata.get("validation", 0.0)}
     videos = read_annotations(root, split, **choices).videos
     targets = [frame for video in videos for frame in video.frames]
-    pairs_KR = trained_pairs(Path(metadata.get("trained_root", root)), **choices)
-    if pairs_KR is None:  # it was moved
-        pairs_KR = trained_pairs(Path(root), **choices)
+    trained_root = metadata.get("trained_root", root)
+    if (pairs_KR := trained_pairs(Path(trained_root), **choices)) is None:  # it was moved
+        trained_root, pairs_KR = root, trained_pairs(Path(root), **choices)
     meter = score(args.file, targets, args.iou)
     figures = meter.summary() | meter.unseen_summary(pairs_KR)
     model = metadata.get("checkpoint", args.file)
     print(f"{args.file}: {model}\n{root}, {split}: {figures['frames']:,.0f} frames")
-    print(f"small boxes: {small_boxes}, IoU {args.iou}\n\n{format_recall(figures)}")
+    print(f"small boxes: {small_boxes}, IoU {args.iou}, unseen: not in train of {trained_root}\n")
+    print(format_recall(figures))
     if args.relations:
         write_relations(args.relations, relation_rows(meter, model))
     if args.out:

@@ -53,8 +53,8 @@ class World(Checked):
         super().__post_init__()
         if self.max_objects > self.object_classes:
             raise InputError(
-                f"max_objects is {self.max_objects} but there are only {self.object_classes} "
-                "object classes; raise object_classes or lower max_objects"
+                f"dataset.max_objects is {self.max_objects}, but there are {self.object_classes} "
+                "object classes; lower it, or raise dataset.object_classes"
             )
 
     @property

@@ -134,7 +134,7 @@ def test_wrong_arguments_are_refused_by_name_and_number():
         ({"packer": "bload", "long": "x"}, "long is 'x'.* error, split, truncate or carry"),
         ({"packer": "single", "long": "carry"}, "long is 'carry'.* error, split or truncate"),
         ({"packer": "sampling", "clips": "x"}, "clips is 'x'.* one or all"),
-        ({"packer": "sampling", "t_max": 6}, "t_max = 6 .* 5"),
+        ({"packer": "sampling", "t_max": 6}, "no sequence has t_max"),
         ({"packer": "bload", "seed": -1, "epoch": 3}, "seed is -1; give a whole number from 0 on"),
     ]:
         with pytest.raises(InputError, match=words):

@@ -83,7 +83,7 @@ def test_wrong_settings_are_refused_at_once():
         ({"lengths": np.ma.array([12, 5], mask=[0, 1])}, "sequence 1 has length 0"),
         ({"lengths": [[1, 2], [3]]}, "give a list of whole numbers"),
         ({"cost": [1, 0.1]}, "give a bload.Cost"),
-        ({"names": names[1:]}, "2 names for 3 lengths"),
+        ({"lengths": np.ones(2**20, int), "names": range(2**20 + 1)}, "1048577 names for 1048576"),
         ({"t_max": 11, "names": names}, "sequence a has 12 frames .* t_max is 11"),
     ]:
         with pytest.raises(InputError, match=words):

@@ -42,7 +42,7 @@ def test_the_file_of_a_loader_has_the_options_of_its_packer_at_their_defaults():
 def test_a_value_or_key_that_no_config_takes_is_refused_in_a_sentence():
     for line, words in (
         ("train.epochs=0", "train.epochs is 0; give 1 to"),
-        ("train.lr=-1", "train.lr is -1.* at least 0"),
+        ("train.lr=-1", "train.lr is -1.*; give 0 to"),
         ("train.slots=0", "train.slots is 0; .* or null"),
         ("train.starts=never", "train.starts.*never.*ignored"),
         ("train.workers=-2", "train.workers is -2"),

@@ -1,10 +1,9 @@
 """model.recompute=auto: what it decides."""
 
-from types import SimpleNamespace
-
 import pytest
 import torch
 
+from bload import BlockSampler
 from models.cost import NetworkCost
 from tests.training.jobs import one_rank
 from training import build
@@ -13,9 +12,9 @@ from training.ranks import Ranks, free_memory
 MIB = 2**20
 
 
-def decide(cfg, frames):
-    epochs, plan = SimpleNamespace(blocks_per_batch=frames // 4), SimpleNamespace(t_max=4)
-    return build.choose_recomputed(cfg, one_rank(), SimpleNamespace(epochs=epochs, plan=plan))
+def decide(cfg, frames, packer):
+    sampler = BlockSampler([4] * 100, packer, batch_slots=frames)
+    return build.choose_recomputed(cfg, one_rank(), sampler)
 
 
 @pytest.fixture
@@ -24,8 +23,8 @@ def job(config, monkeypatch):
     job = config("model.recompute=auto")
 
     def measure(cfg, frame_size, shape_BT, precision, device):
-        asked = cfg.temporal, frame_size, shape_BT[1], device.type
-        assert asked == (job.model.temporal, tuple(job.dataset.frame_size), 4, "cpu")
+        asked = cfg.temporal, frame_size, device.type
+        assert asked == (job.model.temporal, tuple(job.dataset.frame_size), "cpu")
         frames = shape_BT[0] * shape_BT[1]
         return NetworkCost(0, 0, frames, frames * MIB, frames * MIB)
 
@@ -36,8 +35,8 @@ def job(config, monkeypatch):
 
 
 def test_auto_recomputes_what_does_not_fit_and_says_why(job, capsys):
-    for frames, share in ((80, 0), (100, 0.2)):
-        assert decide(job, frames) == share
+    for frames, share, packer in ((80, 0, "bload"), (100, 0.2, "bload"), (100, 0.2, "ragged")):
+        assert decide(job, frames, packer) == share
         said = capsys.readouterr().out
         for figure in (f"{share:.0%} of the pictures", f"{frames} frames", "0.1 GiB are there"):
             assert figure in said
@@ -45,7 +44,7 @@ def test_auto_recomputes_what_does_not_fit_and_says_why(job, capsys):
 
 def test_all_ranks_recompute_what_the_one_with_the_least_room_must(job, monkeypatch):
     monkeypatch.setattr(Ranks, "gather", lambda _, value: [0.5, value])
-    assert (decide(job, 100), decide(job, 400)) == (0.5, 0.8)
+    assert (decide(job, 100, "bload"), decide(job, 400, "bload")) == (0.5, 0.8)
 
 
 def test_memory_is_what_a_container_may_still_take(monkeypatch, tmp_path):

@@ -14,7 +14,7 @@ from datasets.synthetic.world import World, draw_lengths
 
 def test_impossible_knobs_are_named_with_their_value():
     for knobs, words in (
-        ({"object_classes": 2}, "max_objects is 3 .* 2"),
+        ({"object_classes": 2}, "max_objects is 3, .* 2 "),
         ({"cue_rate": 1.5}, "cue_rate is 1.5; .* 1"),
     ):
         with pytest.raises(InputError, match=words):
