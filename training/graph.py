@@ -79,7 +79,7 @@ def record_if_possible(
     if not reason:
         try:
             blocks = next(loader.sampler.batches())
-            batch = loader.data.collate_fn([loader.data.dataset[block] for block in blocks])
+            batch = loader.torch_loader.collate_fn([loader.torch_loader.dataset[b] for b in blocks])
             frames, _ = to_frames(batch)
             if frames.extent_BT2 is None and to_frames.letterbox.leaves_margins:
                 ones_BT2 = torch.ones(*frames.start_BT.shape, 2)  # other batches have extents

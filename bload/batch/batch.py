@@ -125,7 +125,7 @@ class Batch(Boundaries):
             "position_ids": position_BT + first_position,
         }
         if seq_idx:
-            row["seq_idx"] = self.number_BT.to(torch.int32)
+            row["seq_idx"] = self.batch_segment_BT.to(torch.int32)
         if rows and flash_attn:
             raise InputError("flash_attn needs one row of all texts; leave rows out")
         if rows:

@@ -60,7 +60,7 @@ class Boundaries:
     """Block, slot, length, sequence and first frame of every segment."""
 
     @property
-    def number_BT(self) -> Tensor:
+    def batch_segment_BT(self) -> Tensor:
         """int64, number of the segment within the batch (its row in `segments`), S on padding."""
         begin_S = self.segments.block_S, self.segments.slot_S
         true_S = torch.ones_like(begin_S[0], dtype=torch.bool)  # True from Python synchronises
@@ -71,18 +71,18 @@ class Boundaries:
     @property
     def segment_BT(self) -> Tensor:
         """int64, number of the segment within its block, -1 on padding."""
-        index_BT = self.number_BT
+        index_BT = self.batch_segment_BT
         return torch.where(self.valid_BT, index_BT - index_BT[:, :1], -1)
 
     @property
     def sequence_BT(self) -> Tensor:
         """int64, number of the sequence in the data set, -1 on padding."""
-        return _by_slot(self.segments.sequence_S, self.number_BT, -1)
+        return _by_slot(self.segments.sequence_S, self.batch_segment_BT, -1)
 
     @property
     def position_BT(self) -> Tensor:
         """int64, number of the frame within its sequence, 0 on padding."""
-        return self.segment_position_BT + _by_slot(self.segments.first_S, self.number_BT, 0)
+        return self.segment_position_BT + _by_slot(self.segments.first_S, self.batch_segment_BT, 0)
 
     @property
     def segment_position_BT(self) -> Tensor:
@@ -245,7 +245,7 @@ class Boundaries:
             dtype, wide = torch.float32, exact_dtype(values_BT.device)
         values_V = values_BT.flatten(0, 1).to(wide)
         sum_S = values_V.new_zeros(len(self.segments) + 1, *values_V.shape[1:])
-        sum_S = sum_S.index_add(0, self.number_BT.flatten(), values_V)[:-1]
+        sum_S = sum_S.index_add(0, self.batch_segment_BT.flatten(), values_V)[:-1]
         mean_S = sum_S / self.segments.length_S.view(-1, *(1,) * (sum_S.dim() - 1))
         return mean_S.to(dtype)
 

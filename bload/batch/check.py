@@ -97,7 +97,7 @@ class _Check:
     def __init__(
         self, run: Callable[[Batch], Tensor], batch: Batch, tolerance: float | None
     ) -> None:
-        self.run, self.batch, self.number_BT = run, batch, batch.number_BT
+        self.run, self.batch, self.batch_segment_BT = run, batch, batch.batch_segment_BT
         self.names = [f"sequence {number}" for number in batch.segments.sequence_S.tolist()]
         self.names.append("padding")
         with torch.no_grad():
@@ -131,7 +131,7 @@ class _Check:
         if self.is_by_slot:
             return outputs
         if shape[:1] == (count,):
-            return torch.cat([outputs, outputs.new_zeros(1, *shape[1:])])[batch.number_BT]
+            return torch.cat([outputs, outputs.new_zeros(1, *shape[1:])])[batch.batch_segment_BT]
         raise InputError(
             f"outputs are {type(outputs).__name__} {shape}; give a function that returns one "
             f"tensor which begins with {slots}, or with {count}, one value per segment, such as "
@@ -141,11 +141,11 @@ class _Check:
     def compare_with_noise(self) -> None:
         """Replace parts of the batch by noise, and compare the outputs of the rest."""
         for index in self.chosen:
-            self._judge_noise(self.names[index], self.number_BT == index)
+            self._judge_noise(self.names[index], self.batch_segment_BT == index)
             self._judge_gradients(index)
         self._judge_noise("padding", ~self.batch.valid_BT)
         for index in self.chosen:
-            self._judge_noise("everything else in the batch", self.number_BT != index)
+            self._judge_noise("everything else in the batch", self.batch_segment_BT != index)
 
     def _judge(self, size: float, tolerance: float, message: str) -> None:
         if not size <= tolerance:
@@ -173,7 +173,7 @@ class _Check:
             self.batch.inputs_BT, lambda leaf: leaf.clone().requires_grad_(leaf.is_floating_point())
         )
         inputs = [leaf for leaf in pytree.tree_leaves(inputs_BT) if leaf.requires_grad]
-        own_BT = self.number_BT == index
+        own_BT = self.batch_segment_BT == index
         with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):  # RNNs in eval mode
             outputs = self._run(replace(self.batch, inputs_BT=inputs_BT))
             if not (inputs and outputs.requires_grad):
@@ -237,7 +237,7 @@ class _Check:
     def _largest(self, values_BT: Tensor, where_BT: Tensor) -> tuple[float, str]:
         """Return the largest value in some slots, and the name of its segment or of padding."""
         largest_BT = values_BT.reshape(*where_BT.shape, -1).amax(2).where(where_BT, 0)
-        index = self.number_BT.flatten()[largest_BT.argmax()]
+        index = self.batch_segment_BT.flatten()[largest_BT.argmax()]
         return float(largest_BT.max()), self.names[int(index)]
 
 

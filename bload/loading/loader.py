@@ -68,7 +68,7 @@ class BlockLoader:
         self.sampler = BlockSampler(source.lengths, packer, **options)
         self._dataset = BlockDataset(source, self.sampler.planner.names)
         self._pad = copy_pad(pad)
-        self.data = SendableDataLoader(
+        self.torch_loader = SendableDataLoader(
             self._dataset,
             batch_sampler=_Batches(self.sampler),
             collate_fn=partial(collate_blocks, pad=self._pad),
@@ -119,7 +119,7 @@ class BlockLoader:
         step, steps = sampler.step, sampler.steps
         try:
             # Workers first: Python 3.11 may hang in a fork while gloo's threads end a collective.
-            batches = iter(self.data)
+            batches = iter(self.torch_loader)
             sampler.compare(pad=self._pad, targets_per=self._dataset.targets_per)
             while step != steps:
                 sampler.check_pass(generation)

@@ -37,7 +37,7 @@ class StreamLoader:
         stream: the blocks of this rank.
         process_group: group of the ranks that share the data; None takes the default group. Without
             a group, each rank ends with its own part.
-        dataloader: `num_workers` and the others that `BlockLoader` passes to
+        options: `num_workers` and the others that `BlockLoader` passes to
             `torch.utils.data.DataLoader`; the workers are started anew for each iteration.
 
     Raises:
@@ -50,22 +50,22 @@ class StreamLoader:
         stream: StreamBlocks,
         *,
         process_group: dist.ProcessGroup | None = None,
-        **dataloader: Any,
+        **options: Any,
     ) -> None:
         if not isinstance(stream, StreamBlocks):
             kind = type(stream).__name__
             raise InputError(f"the stream is a {kind}; give StreamBlocks(sequences, t_max)")
-        for key in dataloader.keys() - FOR_DATA_LOADER - {"num_workers"}:
+        for key in options.keys() - FOR_DATA_LOADER - {"num_workers"}:
             raise InputError(
                 f"{key!r} is no argument of a StreamLoader; give it num_workers, "
                 f"{', '.join(sorted(FOR_DATA_LOADER))}, and what makes blocks to StreamBlocks"
             )
         stream.rank, stream.world_size = resolve_rank(stream.rank, stream.world_size, process_group)
         self.stream, self.process_group = stream, process_group
-        self.data = SendableDataLoader(stream, batch_size=None, collate_fn=tuple, **dataloader)
+        self.torch_loader = SendableDataLoader(stream, batch_size=None, collate_fn=tuple, **options)
         self.skipped = 0
         """Items that `skip` left out so far, over all ranks; rank 0 prints how many at the end."""
-        self._workers = max(self.data.num_workers, 1)
+        self._workers = max(self.torch_loader.num_workers, 1)
         names = {base.__name__ for base in type(stream.sequences).__mro__}
         divides = "IterableDataset" in names  # of torch or Hugging Face
         if divides and stream.sharded is None and self._workers * stream.world_size > 1:
@@ -99,7 +99,7 @@ class StreamLoader:
         positions = state["positions"]
         self._skips = [position["skipped"] for position in positions]
         self.stream.positions, self.stream.next_worker = [*positions], state["next_worker"]
-        batches = iter(self.data)
+        batches = iter(self.torch_loader)
         batch, position, fault = self._next(batches)
         filler = self._agree_on_filler(fault)
         while frames := self._frames_of_step(batch, fault):

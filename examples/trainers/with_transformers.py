@@ -46,10 +46,10 @@ class Blocks(DataLoader):
     def __init__(self, loader, rows=True, **options):
         self.loader, self.rows = loader, rows  # one row, with flash_attn=True, for flash attention
         options |= {"batch_sampler": loader.sampler, "collate_fn": self.collate}
-        super().__init__(loader.data.dataset, **options)
+        super().__init__(loader.torch_loader.dataset, **options)
 
     def collate(self, blocks):
-        batch = self.loader.data.collate_fn(blocks)
+        batch = self.loader.torch_loader.collate_fn(blocks)
         return batch.transformers(rows=self.rows)
 
     def set_epoch(self, epoch):

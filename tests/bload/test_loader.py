@@ -199,7 +199,7 @@ def test_a_failed_read_is_not_swallowed(kind, small_lengths, numbered_source):
         list(with_worker)
     # Input that the user can fix stays one sentence, without the worker's traceback.
     assert ("\n" in str(failure.value)) == (kind is not InputError)
-    with_worker.data._iterator._shutdown_workers()  # left to garbage collection it takes 5 s
+    with_worker.torch_loader._iterator._shutdown_workers()  # left to garbage collection: 5 s
 
 
 def test_lengths_that_their_owner_changes_are_those_of_the_beginning(numbered_source):
