@@ -20,8 +20,11 @@ torch.set_num_threads(1)
 @pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the tests of a file, and those that share two ranks, in one process (loadgroup)."""
+    needs_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
     for item in items:
         shares_ranks = "two_ranks" in getattr(item, "fixturenames", ())
+        if "gpu" in item.keywords:
+            item.add_marker(needs_a_gpu)
         item.add_marker(pytest.mark.xdist_group("ranks" if shares_ranks else item.path.name))
 
 

@@ -3,6 +3,7 @@
 B blocks, T slots.
 """
 
+import gc
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -145,6 +146,7 @@ def open_training(
         if recomputed is None:
             recomputed = choose_recomputed(cfg, ranks, sampler)
     torch.manual_seed(cfg.train.seed)
+    gc.collect()  # a recorded network refers to itself
     torch.cuda.empty_cache()  # of the run before, which its peak would have
     with ranks.agree_on_errors():
         model = build_model(cfg.model).to(ranks.device)

@@ -24,7 +24,7 @@ for epoch in range(loader.epoch, 8):
         loss = mean_loss(model(batch), batch)
         loss.backward()
         optimiser.step()
-        if loader.step % 4 == 0:
+        if loader.step % 4 == 0 or loader.step == loader.steps:
             print(f"epoch {epoch}, step {loader.step}, loss of rank {dist.get_rank()} {loss:.3f}")
             save("ddp.pt", parts)
 dist.destroy_process_group()

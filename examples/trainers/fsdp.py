@@ -35,6 +35,6 @@ for epoch in range(loader.epoch, 8):
         optimiser.zero_grad()
         mean_loss(model(batch.to(device)), batch).backward()
         optimiser.step()
-        if loader.step % 4 == 0:
+        if loader.step % 4 == 0 or loader.step == loader.steps:
             dcp.save(state(), checkpoint_id=f"fsdp_run/{epoch:03}-{loader.step:06}")
 dist.destroy_process_group()

@@ -22,5 +22,5 @@ for epoch in range(loader.epoch, 8):
         loss_sum = model(batch.to(accelerator.device))
         accelerator.backward(mean_loss(loss_sum, batch))
         optimiser.step()
-        if loader.step % 4 == 0:
+        if loader.step % 4 == 0 or loader.step == loader.steps:
             accelerator.save_state(f"accelerate_run/{epoch:03}-{loader.step:06}")

@@ -28,7 +28,7 @@ def train():
             optimiser.zero_grad()
             mean_loss(model(batch.to(get_device())), batch).backward()
             optimiser.step()
-            if loader.step % 4 == 0:
+            if loader.step % 4 == 0 or loader.step == loader.steps:
                 with TemporaryDirectory() as folder:
                     save(f"{folder}/parts.pt", parts)
                     checkpoint = Checkpoint(folder) if dist.get_rank() == 0 else None
