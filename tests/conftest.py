@@ -23,7 +23,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     needs_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
     for item in items:
         shares_ranks = "two_ranks" in getattr(item, "fixturenames", ())
-        if "gpu" in item.keywords:
+        if item.get_closest_marker("gpu"):
             item.add_marker(needs_a_gpu)
         item.add_marker(pytest.mark.xdist_group("ranks" if shares_ranks else item.path.name))
 

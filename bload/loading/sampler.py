@@ -203,10 +203,10 @@ class BlockSampler(Sampler[list[Block]]):
         Raises:
             InputError: in place of the next batch, if the sampler has been moved meanwhile.
         """
-        generation, number_of_pass = self._generation, next(PASSES)
+        generation, pass_number = self._generation, next(PASSES)
         for number, blocks in enumerate(self.planner.batches(self.position, self.rank)):
             self.check_pass(generation)
-            blocks.place = number_of_pass, number
+            blocks.place = pass_number, number
             yield blocks
 
     def check_pass(self, generation: int) -> None:
