@@ -92,7 +92,7 @@ def test_what_is_killed_starts_again_and_ends_as_one_undisturbed_agent(
 
 def test_an_agent_goes_on_alone_when_the_other_is_lost_for_good(launch, tmp_path):
     example = str(REPOSITORY / "examples/trainers/ddp.py")
-    wrapped = [str(Path(__file__).with_name("killed.py")), str(tmp_path / "mark"), str(STEP)]
+    wrapped = [str(Path(__file__).with_name("killed.py")), str(tmp_path / "mark"), "5"]
     folder = tmp_path / "shrunk"
     statuses = launch(folder, 2, *wrapped, "1", "agent", example, nodes="1:2")
     assert statuses == [0, -signal.SIGKILL]
