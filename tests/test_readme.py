@@ -16,7 +16,7 @@ ENDS, TABLE = "Recall@20, with constraint", "table.md and table.csv"
 ADDED = {  # part of a line -> what is added to it, and what it prints
     "pytest": None,  # .ci/run types this line
     "eval.py": ("", "needs memory"),
-    "--help": ("", "loader.t_max"),
+    "bload table": ("", "bload_exact"),
     "experiment=action_genome": ("", "annotations"),
     "tmax_sweep": (f"{SMALL} train.seed=2 loader.t_max=32,64 loader=bload", TABLE),
     "paper_table": (f"{SMALL} loader=naive,bload", TABLE),
