@@ -68,10 +68,10 @@ def table(values: Mapping[str, Any]) -> str:
 
 
 def draw_progress(lines: pd.DataFrame) -> bytes:
-    """Draw losses of steps and epochs, and Recall@20 on validation videos if there are any; SVG."""
+    """Draw losses of steps and epochs, and Recall@20 on validation videos if there are two; SVG."""
     steps, epochs, evaluations = (lines[lines.kind == kind] for kind in ("step", "epoch", "eval"))
     parts = [key for key in lines if key.startswith("loss") and lines[key].any()]
-    count, file = 2 if len(evaluations) else 1, io.BytesIO()
+    count, file = 2 if len(evaluations) > 1 else 1, io.BytesIO()
     with style.context(STYLE):
         figure = mpl.Figure((WIDTH, 4 * count), layout="constrained")
         axes = figure.subplots(count, squeeze=False)[:, 0]
@@ -82,7 +82,7 @@ def draw_progress(lines: pd.DataFrame) -> bytes:
         axes[0].yaxis.set_major_formatter("{x:,.10g}")
         axes[0].yaxis.set_minor_formatter(LogFormatter())
         figure.legend(loc="outside upper left", ncols=2, borderaxespad=0, handlelength=1.2)
-        if len(evaluations):
+        if count == 2:
             axes[1].plot(evaluations["at"], 100 * evaluations["with/recall@20"], "o-")
             title = "Recall@20 on validation videos, %"
             axes[1].set(ylim=(0, 100), title=title, xlabel="step")
