@@ -13,8 +13,8 @@ from training.figures import lengths_digest
 
 MARKS = {
     "*": "quoted from memory by readers of the PDF, not readable when this was written",
-    "†": "sources differ: one summary gives BLoad 40 minutes and 37,712 padded slots, which are "
-    "those of `mix`; another gives it 41 minutes",
+    "†": "sources differ: one summary gives BLoad 40 minutes and the 37,712 slots that `mix` "
+    "pads; another gives it 41 minutes",
 }
 """Mark of a figure that no source gives plainly -> what it means."""
 SUMMARY = "a public summary"
