@@ -142,8 +142,9 @@ def recall_table(runs: pd.DataFrame, title: str) -> str:
         row += [signed(base.remembered - seeds.remembered) if way in less else ""]
         first = seeds.iloc[0]
         command = ["-m", f"loader={first[LOADER]}"]
+        size = " size=quick" if first.get("experiment.suffix") == "_quick" else ""
         if isinstance(name := first["experiment.name"], str):
-            command[0] = f"experiment={name.replace('_quick', ' size=quick')}"
+            command[0] = f"experiment={name}{size}"
         if isinstance(clips := first.get("loader.clips"), str):
             command += [f"loader.clips={clips}"]
         settings = way[0].split(", ")[1:]
@@ -160,9 +161,7 @@ def recall_table(runs: pd.DataFrame, title: str) -> str:
 @exit_on_input_error()
 def main() -> None:
     parser = study.make_parser("paper_table", __doc__)
-    parser.add_argument(
-        "folders", type=Path, nargs="*", help="of runs; default: the committed ones"
-    )
+    parser.add_argument("folders", type=Path, nargs="*", help="of runs; default: committed ones")
     args = parser.parse_args()
     committed = not args.folders
     folders = args.folders or [study.RESULTS / "paper_table"]

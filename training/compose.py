@@ -2,14 +2,11 @@
 
 import json
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
-from functools import cache
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
 from hydra import compose, initialize_config_dir
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.config_store import ConfigStore
@@ -25,14 +22,6 @@ from datasets.config_fields import meanings
 from datasets.synthetic.world import World
 from training.config import CONFIGS, EvalJob, TrainJob, loader_schema
 from training.stopping import AgreedError
-
-
-@dataclass
-class TrainFiles(TrainJob):
-    """Contents of the files of a training job: the job, and what its experiment adds."""
-
-    quick: dict[str, Any] = field(default_factory=dict)  # changes of the job that size=quick makes
-    rates: dict[str, float] = field(default_factory=dict)  # train.lr by loader
 
 
 def format_meanings(*, _root_: Any) -> str:
@@ -66,11 +55,7 @@ def slots_per_rank(slots: int, least: int) -> int:
 
 
 def register() -> None:
-    """Register the schemas with Hydra, and what has no file of its own in configs/.
-
-    That is a config for each packer, and for a data set added to its dict from outside; and the
-    short form of each experiment, which its file has under `quick`.
-    """
+    """Register the schemas with Hydra, and packers and data sets without a file in configs/."""
     resolvers: dict[str, Any] = {
         "meanings": format_meanings,
         "configs": lambda group: ", ".join(file.stem for file in config_files(group)),
@@ -84,7 +69,7 @@ def register() -> None:
     store = ConfigStore.instance()
     # Hydra copies this single object 85 times for --help, which takes 1.5 s.
     ConfigStore.__deepcopy__ = lambda self, _: self  # type: ignore[attr-defined]
-    store.store(name="train_schema", node=TrainFiles)
+    store.store(name="train_schema", node=TrainJob)
     store.store(name="eval_schema", node=EvalJob)
     schemas: list[tuple[str, str, Any]] = [
         *(("loader", name, loader_schema(name)) for name in PACKERS),
@@ -97,19 +82,6 @@ def register() -> None:
             node = OmegaConf.structured(schema)
             node.name = name
             store.store(group=group, name=name, node=node)
-    for name, changes in quick_forms().items():
-        store.store(group="quick", name=f"quick_{name}", package="_global_", node=changes)
-
-
-@cache
-def quick_forms() -> dict[str, Any]:
-    """Read what the short form of each experiment changes."""
-    files = config_files("experiment")
-    quick = {file.stem: (yaml.safe_load(file.read_text()) or {}).get("quick", {}) for file in files}
-    return {
-        name: changes | {"experiment": changes.get("experiment", {}) | {"name": f"{name}_quick"}}
-        for name, changes in quick.items()
-    }
 
 
 def compose_job(name: str, overrides: Sequence[str]) -> Any:
@@ -141,17 +113,12 @@ def to_job(config: Any) -> Any:
     """
     try:
         check_keys(config)
-        job = OmegaConf.to_object(config)
+        return OmegaConf.to_object(config)
     except (InputError, OmegaConfBaseException) as error:
         source: BaseException | None = error
         while source and not isinstance(source, InputError):  # a resolver's is wrapped
             source = source.__context__
-        no_rate = r"no rate for \1 in this experiment; give train.lr, or add it to its rates"
-        words = re.sub(r"(?s)Interpolation key 'rates\.(\w+)'.*", no_rate, str(source or error))
-        raise AgreedError(words) from error
-    if isinstance(job, TrainFiles):  # Hydra has made their changes
-        return TrainJob(**{key.name: getattr(job, key.name) for key in fields(TrainJob)})
-    return job
+        raise AgreedError(str(source or error)) from error
 
 
 def check_keys(config: Any) -> None:

@@ -189,7 +189,9 @@ class ExperimentConfig(Checked):
     prefix = "experiment."
 
     name: str | None = key("file in configs/experiment; its runs share a folder", None)
+    suffix: str = key("after the name, in folder and group; size=quick sets _quick", "")
     minutes: float | None = key("of one of its runs on two idle cores, on average", None)
+    rates: dict[str, float] = key("train.lr by loader, for ${experiment.rates.LOADER}", dict)
 
 
 @dataclass
@@ -216,7 +218,7 @@ class TrainJob:
     train: TrainConfig  # length, rates, ranks, devices, checkpoints
     # folder and name of the run
     run: RunConfig = field(default_factory=RunConfig, metadata={"defining": False})
-    # a set of runs in configs/experiment; size=quick takes its short form, NAME_quick
+    # a set of runs in configs/experiment; size=quick takes its short form
     experiment: ExperimentConfig = field(
         default_factory=ExperimentConfig, metadata={"defining": False}
     )

@@ -19,8 +19,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from bload.errors import InputError, plural
 from datasets.files import QuietStream
-from training.compose import quick_forms, register, sweep_lines, to_job
-from training.config import CONFIGS
+from training.compose import register, sweep_lines, to_job
 from training.stopping import AgreedError, Stopped, end_on_signals
 
 
@@ -52,15 +51,9 @@ def one_job(task: Callable[[Any], dict[str, Any] | None]) -> Callable[[DictConfi
         by_plugin = is_sweep and "basic" not in hydra.launcher._target_
         status, result = 0, {}
         try:
-            size, name = (hydra.runtime.choices.get(key) for key in ("size", "experiment"))
-            if size and name and name not in quick_forms():
-                raise AgreedError(
-                    f"size={size} is known for the experiments in {CONFIGS / 'experiment'}; leave "
-                    f"size out, or put {name} there"
-                )
             params = {*(hydra.sweeper.get("params") or ())}
             if is_sweep and params - {line.split("=")[0] for line in given}:
-                raise AgreedError(f"experiment={name} is a sweep itself; start one after another")
+                raise AgreedError("an experiment is a sweep itself; start one after another")
             minutes = OmegaConf.select(config, "experiment.minutes")  # eval.py has none
             if rank == "0" and is_sweep and hydra.job.num == 0 and minutes:
                 with suppress(HydraException):  # glob(*), whose values it does not count

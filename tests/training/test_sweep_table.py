@@ -57,7 +57,7 @@ def test_the_papers_figures_stand_only_beside_its_lengths_and_block_size(changed
     [
         ([], "5 runs, about an hour on two idle cores"),
         (["train.seed=2,3,4"], "15 runs, about 3 hours on two idle cores"),
-        (["loader=bload", "size=quick"], "1 run, about 2 minutes on two idle cores"),
+        (["loader=bload"], "1 run, about 12 minutes on two idle cores"),
     ],
 )
 def test_a_sweep_says_first_how_many_runs_it_has_and_how_long_they_take(given, words, monkeypatch):
