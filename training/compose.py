@@ -95,8 +95,14 @@ def compose_job(name: str, overrides: Sequence[str]) -> Any:
         with initialize_config_dir(str(CONFIGS), version_base="1.3"):
             return to_job(compose(name, list(overrides)))
     except CompactHydraException as error:
-        words = "\n".join(filter(None, map(str, (error, error.__cause__ or ""))))
-        raise InputError(words) from error
+        raise InputError(hydras_words(error)) from error
+
+
+def hydras_words(error: CompactHydraException) -> str:
+    """Return an error's message without names of our classes, and without advice to add a key."""
+    lines = "\n".join(filter(None, map(str, (error, error.__cause__ or "")))).splitlines()
+    hidden = "\t_", "To append to your config", "    reference_type=", "    object_type="
+    return "\n".join(line for line in lines if not line.startswith(hidden))
 
 
 def sweep_lines(params: Mapping[str, Any] | None, overrides: Sequence[str]) -> list[list[str]]:

@@ -6,6 +6,7 @@ Hydra runs the jobs of ``-m`` one after another in this process, under torchrun 
 import functools
 import os
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,7 +20,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from bload.errors import InputError, plural
 from datasets.files import QuietStream
-from training.compose import register, sweep_lines, to_job
+from training.compose import hydras_words, register, sweep_lines, to_job
 from training.stopping import AgreedError, Stopped, end_on_signals
 
 
@@ -106,8 +107,18 @@ def run(main: Callable[[], Any]) -> NoReturn:
     os.environ["MPLBACKEND"] = "agg"  # a notebook's is not for programs
     sys.stdout, sys.stderr = QuietStream(sys.stdout), QuietStream(sys.stderr)  # type: ignore
     end_on_signals()
+    wants_traceback = os.environ.get("HYDRA_FULL_ERROR") == "1"
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # raises Hydra's errors, which each rank would print
     try:
         main()
+    except CompactHydraException as error:
+        if wants_traceback:
+            raise
+        if os.environ.get("RANK", "0") == "0":
+            print(hydras_words(error), file=sys.stderr, flush=True)
+        else:
+            time.sleep(5)  # torchrun ends all ranks when one has ended, printed or not
+        sys.exit(1)
     except ValueError as error:  # Hydra's, of options that exclude each other
         if "can be specified" not in str(error):
             raise
