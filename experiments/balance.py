@@ -5,7 +5,7 @@
     python -m experiments.balance FOLDER                    # the last one, of runs of your own
 
 The first table is counted, without reading frames. The last is of runs: `window` and `queue` bring
-blocks of like cost into one step, while `pairs` and `counts` share out the random steps of `none`
+blocks of like cost into one step, while `pairs` and `uneven` share out the random steps of `none`
 (dev/LOG.md, "The headline, again").
 """
 

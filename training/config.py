@@ -231,11 +231,11 @@ class TrainJob:
                 "train.padding=repeated fills up blocks, and rows of loader.long=carry have none "
                 "of their own; set train.padding=masked"
             )
-        is_even = self.loader.balance != "counts" and self.train.sync == "allreduce"
+        is_even = self.loader.balance != "uneven" and self.train.sync == "allreduce"
         if self.train.exchange == "frames" and not is_even:
             raise InputError(
                 "train.exchange=frames needs equal weights and as many batches on every rank; set "
-                "train.sync=allreduce and another loader.balance than counts"
+                "train.sync=allreduce and another loader.balance than uneven"
             )
 
 

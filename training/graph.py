@@ -60,7 +60,7 @@ def find_obstacle(cfg: TrainJob, model: DDS, loader: BlockLoader, device: torch.
         "states go on from step to step (loader.long=carry)": loader.sampler.plan.carries,
         "not all activations are kept (model.recompute)": model.recomputed > 0 or model.offload,
         "a step has several batches (train.micro_batches)": cfg.train.micro_batches > 1,
-        "ranks have unequal batches (loader.balance)": cfg.loader.balance == "counts",
+        "ranks have unequal batches (loader.balance)": cfg.loader.balance == "uneven",
     }
     return next((reason for reason, holds in reasons.items() if holds), "")
 

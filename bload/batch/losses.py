@@ -41,7 +41,7 @@ def mean_loss(
     Raises:
         InputError: `loss_sum` is not a tensor of one number, or `count` not one number; `count` is
             missing for targets per sequence, or is given with one of several batches of a step,
-            under ``balance="counts"``, or with a group of another size than the loader's; or the
+            under ``balance="uneven"``, or with a group of another size than the loader's; or the
             batch comes from no loader.
     """
     batches = [batch] if isinstance(batch, Batch) else batch if isinstance(batch, Sequence) else []

@@ -52,7 +52,7 @@ def check_group(step: Step, process_group: dist.ProcessGroup | None) -> None:
     """Raise InputError unless all ranks of the step are in the group, with equally many batches."""
     if not step.even and step.ranks > 1:
         raise InputError(
-            "with balance=counts, ranks have unequal numbers of batches, so a collective operation "
+            "with balance=uneven, ranks have unequal numbers of batches, so a collective operation "
             "for each batch would hang; choose another balance, or pass no count or gather"
         )
     ranks = dist.get_world_size(process_group) if has_group() else 1

@@ -47,7 +47,7 @@ def unpack(
 
     Raises:
         InputError: the outputs are not a tensor of that shape, the group is not the loader's, or
-            `gather` is given under ``balance="counts"``.
+            `gather` is given under ``balance="uneven"``.
     """
     check_choice("per", per, ("frame", "sequence"))
     check_choice("gather", gather, (True, False))

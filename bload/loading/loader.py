@@ -30,7 +30,7 @@ class BlockLoader:
             for batch in loader:
                 ...
 
-    With ``micro_batches`` above 1 or ``balance="counts"``, an optimiser step takes several batches.
+    With ``micro_batches`` above 1 or ``balance="uneven"``, an optimiser step takes several batches.
     It comes after a batch with `ends_step` True; `by_step` yields the batches of a step together.
 
     Args:

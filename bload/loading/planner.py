@@ -54,7 +54,7 @@ class Planner:
         names: names of the sequences, for error messages; ranks must have the same.
         block_sizes: block sizes, `t_max` the largest, or the number of sizes to choose.
         micro_batches: batches per rank and optimiser step, for gradient accumulation.
-        balance: a key of `BALANCES`: how blocks are assigned to steps and ranks. With ``counts``,
+        balance: a key of `BALANCES`: how blocks are assigned to steps and ranks. With ``uneven``,
             ranks have different numbers of batches in a step, which `mean_loss` with a count, and
             models that communicate in the forward pass, do not allow.
         cost: cost of a block, for `balance`.
@@ -90,7 +90,7 @@ class Planner:
         self._names_digest = self.names and sha256(repr(self.names).encode()).hexdigest()[:16]
         self.packer, self.options, self.last = packer, options, last
         self.seed = check_whole("seed", seed, 0)
-        self.world_size, self.even = world_size, balance != "counts"
+        self.world_size, self.even = world_size, balance != "uneven"
         self.multiple_of = check_whole("multiple_of", multiple_of, 1)
         natural = natural_t_max(self.lengths, packer, self.multiple_of)
         most = max(natural, self.frames, 2**17)  # more would be padding alone

@@ -125,7 +125,7 @@ Share = Callable[[np.ndarray, int], np.ndarray]
 BALANCES: dict[str, tuple[Order, Share]] = {
     "none": (_in_order, _round_robin),
     "pairs": (_in_order, equal_counts),
-    "counts": (_in_order, _greedy),  # ranks get different numbers
+    "uneven": (_in_order, _greedy),  # ranks get different numbers
     "window": (_window, equal_counts),
     "queue": (_queue, equal_counts),
 }
@@ -149,7 +149,7 @@ def make_schedule(
     Args:
         batch_slots: slots in a micro-batch, rounded down to whole blocks, at least one.
         micro_batches: micro-batches per rank and step; the last step may have fewer.
-        balance: a key of `BALANCES`. Except with ``counts``, fillers give all ranks the same number
+        balance: a key of `BALANCES`. Except with ``uneven``, fillers give all ranks the same number
             of micro-batches in a step.
         cost: cost of a block, used by all but ``none``.
         last: what happens to a last step that the plan does not fill: ``fill`` adds empty blocks,
@@ -202,7 +202,7 @@ def make_schedule(
     if not plan.carries:  # whose rows stay on any number of ranks
         rows = min(rows, int(count_G.max(initial=1)))  # one step may be all
     micro_SR = np.maximum(-(-count_G // rows), 1).reshape(-1, ranks)
-    if balance != "counts":
+    if balance != "uneven":
         micro_SR = micro_SR.max(axis=1, keepdims=True).repeat(ranks, axis=1)
     rank_offsets = np.append(0, np.cumsum(micro_SR))
     unit_E = np.full(rank_offsets[-1] * rows, -1)  # -1 is a filler, a unit of one block

@@ -128,7 +128,7 @@ def test_a_batch_larger_than_the_rest_of_an_epoch_is_not_filled_up(recwarn):
 
 def test_what_needs_a_whole_epoch_is_refused():
     for options, name in (
-        ({"balance": "counts"}, "balance=counts"),
+        ({"balance": "uneven"}, "balance=uneven"),
         ({"block_sizes": 2}, "block_sizes"),
         ({"packer": "sampling"}, "packer=sampling"),
         ({"packer": "ragged", "block_sizes": 2, "batch_slots": 24}, "packer=ragged"),

@@ -34,7 +34,7 @@ def after(ranks, steps):
         {"packer": "bload_exact", "long": "split", "t_max": 8},
         {"packer": "mix", "micro_batches": 2},
         {"balance": "pairs", "batch_slots": 24},
-        {"balance": "counts", "batch_slots": 24},
+        {"balance": "uneven", "batch_slots": 24},
         {"chunk": 30},
     ],
     ids=lambda options: "-".join(map(str, options.values())) or "bload",

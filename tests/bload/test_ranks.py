@@ -120,12 +120,12 @@ def test_the_mean_of_a_step_is_right_in_several_batches_or_refused():
 
 def test_ranks_with_unequal_batches_cannot_add_up_a_count():
     loader = BlockLoader(
-        source(), t_max=10, rank=0, world_size=2, micro_batches=2, balance="counts"
+        source(), t_max=10, rank=0, world_size=2, micro_batches=2, balance="uneven"
     )
     batches = next(loader.by_step())
     loss_sum = torch.ones((), requires_grad=True)
     assert mean_loss(loss_sum, batches[0]) == 2 / batches[0].frames_in_step
-    with pytest.raises(InputError, match="balance=counts"):
+    with pytest.raises(InputError, match="balance=uneven"):
         mean_loss(loss_sum, batches, 3)
 
 
@@ -273,8 +273,8 @@ def unpacked(ranks):
         outputs += unpack(values_BT, batch, gather=True)
         assert outputs[-1].values.untyped_storage().nbytes() == outputs[-1].values.nbytes
     if ranks.world_size > 1:
-        uneven = next(iter(BlockLoader(source(), micro_batches=2, balance="counts")))
-        with pytest.raises(InputError, match="balance=counts"):
+        uneven = next(iter(BlockLoader(source(), micro_batches=2, balance="uneven")))
+        with pytest.raises(InputError, match="balance=uneven"):
             unpack(uneven.position_BT, uneven, gather=True)
     return [(one.sequence, one.first, one.values.tolist()) for one in outputs]
 

@@ -106,7 +106,7 @@ def draw(rng: random.Random) -> Config:
         values |= {"train.batch_slots": "30", "train.micro_batches": "1"}
     if values["train.exchange"] == "frames":
         values["train.sync"] = "allreduce"
-        if values["loader.balance"] == "counts":
+        if values["loader.balance"] == "uneven":
             values["loader.balance"] = "none"
     return values
 

@@ -106,6 +106,6 @@ def test_two_ranks_give_outputs_and_gradients_of_one(two_ranks, temporal, name, 
 
 
 def test_an_exchange_that_would_not_be_exact_is_refused(config):
-    for option in ("loader.balance=counts", "train.sync=local"):
+    for option in ("loader.balance=uneven", "train.sync=local"):
         with pytest.raises(InputError, match=r"train\.exchange=frames needs"):
             config("train.exchange=frames", option)

@@ -132,12 +132,12 @@ def test_one_rank_two_ranks_and_videos_alone_give_the_same_gradient(
     ("options", "micro_batches", "clip"),
     [
         (("loader=bload",), 3, 1e9),
-        (("loader=bload", "loader.balance=counts", "loader.cost=[0,1,0.1]"), 3, 0.5),
+        (("loader=bload", "loader.balance=uneven", "loader.cost=[0,1,0.1]"), 3, 0.5),
         (("loader=naive", "loader.block_sizes=[22,45]", "model.skip_padding=true"), 9, 1e9),
         (("loader=ragged",), 9, 1e9),
         (("loader=bucket", "train.exchange=frames"), 9, 0.5),
     ],
-    ids=["none", "counts", "shapes", "ragged", "exchange"],
+    ids=["none", "uneven", "shapes", "ragged", "exchange"],
 )
 def test_batches_add_up_to_the_gradient_of_videos_alone(
     config, two_ranks, alone, options, micro_batches, clip
