@@ -4,6 +4,7 @@ A shell has its background jobs ignore SIGINT, and what they start inherits that
 tensors here are tiny, so a second thread would only be waited for.
 """
 
+import gc
 import os
 import signal
 
@@ -26,6 +27,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("gpu"):
             item.add_marker(needs_a_gpu)
         item.add_marker(pytest.mark.xdist_group("ranks" if shares_ranks else item.path.name))
+
+
+def pytest_collection_finish() -> None:
+    """Leave what is imported out of garbage collections, of which one would take half a second."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """Ranks that wait for work, so that a test of several does not start them."""
 
+import gc
 import os
 import queue
 import time
@@ -95,6 +96,7 @@ def start_ranks(folder: Path, world_size: int) -> Iterator[SeveralRanks]:
 
 def _serve(rank: int, world_size: int, meeting: Path, tasks, answers) -> None:
     torch.set_num_threads(1)
+    gc.freeze()  # a collection of what is imported takes half a second
     mp.set_start_method("fork", force=True)  # of data workers, as in a rank of torchrun
     os.environ["TQDM_DISABLE"] = "1"
     if page:

@@ -120,7 +120,7 @@ def choose_recomputed(cfg: TrainJob, ranks: Ranks, sampler: BlockSampler) -> flo
     height, width = cfg.dataset.frame_size
     shape_BT = sampler.planner.batch_slots // sampler.plan.t_max, sampler.plan.t_max
     precision = autocast(cfg.train.amp, ranks.device)
-    cost = measure_cost(cfg.model, (height, width), shape_BT, precision, ranks.device)
+    cost = measure_cost(cfg.model, (height, width), shape_BT, precision, ranks.device, False)
     free = MEMORY_SHARES[ranks.device.type] * free_memory(ranks.device)
     share: float = max(ranks.gather(cost.least_share(free)))
     whole, least, chosen = (cost.step_bytes(part) / GIB for part in (0, 1, share))

@@ -7,7 +7,7 @@ Every key is drawn but for `UNDRAWN`.
 
 import random
 import shutil
-from dataclasses import fields
+from dataclasses import asdict, fields
 from itertools import combinations
 from pathlib import Path
 from typing import Literal, get_args, get_origin, get_type_hints
@@ -20,6 +20,8 @@ from bload.errors import InputError
 from bload.packing.packers import PACKERS, find_packer
 from datasets.annotations.read import OBJECTS_FILE, SMALL_BOXES_FILE
 from datasets.config import DatasetConfig
+from datasets.synthetic.world import World
+from datasets.synthetic.writer import make_if_missing
 from models.config import LossConfig, ModelConfig
 from tests.training.jobs import one_rank, overrides
 from training.compose import compose_job
@@ -42,12 +44,12 @@ VALUES: dict[str, tuple] = {
     "loader": (*PACKERS, "bload", "bload_exact"),
     "loader.t_max": ("null", 20, 40),
     "loader.cost": ("slots", "[1,0.1]"),
-    "loader.block_sizes": (1, 1, 2, "[45,20]"),
+    "loader.block_sizes": (1, 1, 2, "[38,20]"),
     "loader.buckets": (16, 3),
     "train.batch_slots": (64, 90, 30),
     "train.micro_batches": (1, 2),
     "train.exchange": ("none", "none", "frames"),
-    "train.slots": ("null", 300),
+    "train.slots": ("null", 120),
     "train.ema": (0, 0.9),
     "train.warmup_epochs": (0, 0.5),
     "train.muon_lr": ("null", 0.001),
@@ -80,6 +82,10 @@ for schema in (*map(loader_schema, PACKERS), TrainConfig, ModelConfig, LossConfi
 EVERY = {(key, str(value)) for key, values in VALUES.items() for value in values}
 OWN_SIZES = ("single", "bucket", "ragged")
 """Packers that make batches themselves."""
+FEW = World(4, 1, 1, 1, image_size=32, seed=3, drop_rate=0.1)
+SMALL = [f"dataset.{key}={value}" for key, value in FEW.knobs.items()]
+SMALL += ["model.width=16", "model.heads=2", "model.feedforward=16", "model.decoder_layers=1"]
+SMALL += ["train.epochs=1"]
 Config = dict[str, str]
 
 
@@ -134,9 +140,9 @@ def drawn() -> list[tuple[int, Config]]:
 
 
 @pytest.fixture
-def root(data_root, tmp_path) -> Path:
-    """Data with a file of small boxes too, which has them all."""
-    root = shutil.copytree(data_root, tmp_path / "root")
+def root(tmp_path) -> Path:
+    """A few videos, with a file of small boxes too, which has them all."""
+    root = make_if_missing(tmp_path / "root", **asdict(FEW))
     folder = root / "annotations"
     shutil.copy(folder / OBJECTS_FILE, folder / SMALL_BOXES_FILE)
     return root
@@ -164,7 +170,7 @@ def test_a_drawn_config_trains_or_is_refused_in_a_sentence(drawn, root, tmp_path
     refused = []
     for number, (count, config) in enumerate(drawn):
         more = [f"{key}={value}" for key, value in config.items()]
-        lines = overrides(root, tmp_path / f"{number}", *more, "train.epochs=1")
+        lines = overrides(root, tmp_path / f"{number}", *SMALL, *more)
         found = two_ranks.run(outcome, lines) if count == 2 else [outcome(one_rank(), lines)]
         assert len({*found}) == 1, (lines, found)  # all ranks or none
         if found[0] == "trained":

@@ -1,6 +1,5 @@
 """Several jobs of one command: one that is refused costs nothing but itself."""
 
-import os
 import subprocess
 import sys
 
@@ -15,9 +14,8 @@ SHORT = ("train.epochs=1", "loader.t_max=53,9", "loader=naive,bload")
 
 
 def run(launcher, *arguments, script=PAGELESS):
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
     command = [*LAUNCHERS[launcher], script, *arguments]
-    return subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True)
+    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)
 
 
 @pytest.mark.slow

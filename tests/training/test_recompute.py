@@ -22,7 +22,7 @@ def job(config, monkeypatch):
     """A job on a machine where a frame costs 1 MiB and 100 are free."""
     job = config("model.recompute=auto")
 
-    def measure(cfg, frame_size, shape_BT, precision, device):
+    def measure(cfg, frame_size, shape_BT, precision, device, with_flops):
         asked = cfg.temporal, frame_size, device.type
         assert asked == (job.model.temporal, tuple(job.dataset.frame_size), "cpu")
         frames = shape_BT[0] * shape_BT[1]

@@ -36,16 +36,9 @@ LAUNCHERS = {
 
 
 def start(launcher: str, mark: str, lines: list[str]) -> subprocess.Popen:
-    environment = os.environ | {MARK: mark, "OMP_NUM_THREADS": "1"}
-    command = ["env", "--default-signal", *LAUNCHERS[launcher], *lines]
-    return subprocess.Popen(
-        command,
-        cwd=REPOSITORY,
-        env=environment,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    command = ["env", "--default-signal", f"{MARK}={mark}", *LAUNCHERS[launcher], *lines]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, cwd=REPOSITORY, stderr=pipe, text=True, start_new_session=True)
 
 
 def wait_for(condition) -> None:
@@ -109,9 +102,7 @@ def test_a_signal_is_heard_where_nobody_reads_that_it_is(monkeypatch):
     with pytest.raises(SystemExit), (stop := StopRequest()).record_signals():
         signal.raise_signal(signal.SIGTERM)
     assert stop.signal_number == signal.SIGTERM
-    os._exit.assert_called_once_with(
-        128 + signal.SIGTERM
-    )  # though it was heard after the last step
+    os._exit.assert_called_once_with(128 + signal.SIGTERM)  # though heard after the last step
 
 
 @pytest.mark.slow
