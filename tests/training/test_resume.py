@@ -27,6 +27,7 @@ from tests.training.jobs import (
     overrides,
     train_until,
 )
+from training import graph
 from training import run as runs
 from training.checkpoint import load_model
 from training.compose import compose_job
@@ -86,10 +87,15 @@ def train_in_two_goes(config, at):
             *("loader.balance=pairs", "loader.cost=[0,1]"),
         ),
         ("loader.long=carry", "loader.t_max=10", "train.batch_slots=30", "train.ema=0.9"),
+        ("train.cuda_graph=auto", "model.dropout=0.3", "train.ema=0.9"),
     ],
-    ids=["a-worker-dropout-batches-and-pairs", "carry-and-average"],
+    ids=["a-worker-dropout-batches-and-pairs", "carry-and-average", "recorded"],
 )
-def test_an_interrupted_run_ends_with_the_same_weights(config, tmp_path, whole_run, options):
+def test_an_interrupted_run_ends_with_the_same_weights(
+    config, tmp_path, whole_run, options, monkeypatch
+):
+    monkeypatch.setattr(graph, "DEVICE", "cpu")  # for train.cuda_graph alone
+    monkeypatch.setattr(torch.cuda, "make_graphed_callables", lambda core, inputs: core)
     # Step 3 of the second epoch: step 2 was trained after the last checkpoint, and is lost.
     train_in_two_goes(config(*OFTEN, *options), at=(1, 3))
     whole, halves = whole_run(*OFTEN, *options), only_run(tmp_path / "runs")
