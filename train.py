@@ -44,7 +44,6 @@ def train(cfg: TrainJob, ranks: "Ranks | None" = None) -> dict[str, Any]:
                 run.save_or_stop()  # raises Stopped on a signal, once the run is saved
                 run.validate_if_due()
             run.end_epoch()
-            run.validate_if_due()
         return run.finish()
 
 

@@ -84,7 +84,7 @@ def measure_cost(
             model = build_model(cfg).train()
             pixels = torch.empty(*shape_BT, 3, *frame_size, dtype=torch.uint8)
             gap_BT = torch.empty(shape_BT)
-        model.recomputed = 0.0
+        model.recomputed_share = 0.0
         parts = order.slot_V, order.block_S, order.starts_S, order.last_B  # fakes cannot be pinned
         order = WalkOrder(order.rows_T, *(part.to(device) for part in parts))
         frames = Frames(pixels, start_BT.to(device), None, None, gap_BT, order)

@@ -68,8 +68,8 @@ class DDS(nn.Module):
         dense: train a dense side task on the encoder's tokens as well, see `models.dense`.
         skip_padding: leave padding out of the work on single frames; the outputs are the same.
         recompute: ``backbone`` recomputes the per-frame part in the backward pass, see
-            `encode_all`, and so does ``auto`` until `recomputed` is set to a smaller share of the
-            pictures. ``offload`` keeps what that part saves in host memory, all of it and not on a
+            `encode_all`, and so does ``auto`` until `recomputed_share` is set to less than 1.
+            ``offload`` keeps what that part saves in host memory, all of it and not on a
             separate stream (after ByteScale, arXiv 2502.21231). A tensor that two operations save
             is copied twice, and weights are copied too. No effect on the CPU.
     """
@@ -97,7 +97,7 @@ class DDS(nn.Module):
     ) -> None:
         super().__init__()
         self.queries, self.skip_padding = queries, skip_padding
-        self.recomputed = float(recompute in ("backbone", "auto"))
+        self.recomputed_share = float(recompute in ("backbone", "auto"))
         self.offload = recompute == "offload"
         width = sizes["width"]
         self.backbone = build_backbone(backbone)
@@ -215,7 +215,7 @@ class DDS(nn.Module):
         gradients are the same. It reaches them last, when what was saved for the rest is gone, so
         that a chunk does not raise the peak. Works under DDP.
         """
-        count = round(self.recomputed * len(pixels_ICHW)) if torch.is_grad_enabled() else 0
+        count = round(self.recomputed_share * len(pixels_ICHW)) if torch.is_grad_enabled() else 0
         tokens = []
         for first in range(0, count, RECOMPUTED_AT_ONCE):
             chunk = slice(first, min(first + RECOMPUTED_AT_ONCE, count))

@@ -84,7 +84,7 @@ def test_a_step_has_one_precision_and_waits_for_the_matcher_alone(gpu, override,
     with GPU:
         model = build_model(cfg.model).train()
     gpu.waits = 0
-    model.recomputed = 0.5
+    model.recomputed_share = 0.5
     losses_of = Criterion(**vars(cfg.loss))
     starts = torch.tensor([[True, False, True, False], [True, False, False, False]])
     valid = torch.tensor([[True, True, True, False], [True, True, True, True]])

@@ -41,7 +41,7 @@ for freed tensors that the C library keeps: up to three quarters of what is in u
 class Training:
     """Objects that the steps of a run share, from `build_training`."""
 
-    cfg: TrainConfig
+    settings: TrainConfig
     """With the number of epochs to train, also where ``slots`` say it."""
     ranks: Ranks
     model: DDS
@@ -59,7 +59,7 @@ class Training:
     @property
     def has_own_weights(self) -> bool:
         """True if every rank trains weights of its own, see `training.sync`."""
-        return self.cfg.sync != "allreduce" and self.ranks.world_size > 1
+        return self.settings.sync != "allreduce" and self.ranks.world_size > 1
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state dicts that steps change, by name of the attribute."""
@@ -78,16 +78,16 @@ class Training:
 
     def set_rates(self, epochs_done: float) -> float:
         """Set all learning rates by the epochs done; return that of ``train.lr``."""
-        factor = rate_factor(self.cfg, epochs_done)
+        factor = rate_factor(self.settings, epochs_done)
         for optimiser in self.optimisers:
             for group in optimiser.param_groups:
                 group["lr"] = group["base_lr"] * factor
-        return factor * self.cfg.lr
+        return factor * self.settings.lr
 
     def synchronise(self) -> None:
         """Let ranks with weights of their own agree after a step, and update the average."""
         if self.has_own_weights:
-            step, steps, cfg = self.loader.step, self.loader.account.steps, self.cfg
+            step, steps, cfg = self.loader.step, self.loader.account.steps, self.settings
             synchronise(cfg.sync, self.model, step, steps, cfg.sync_every)
         if self.average:
             self.average.update_parameters(self.model)
@@ -154,7 +154,7 @@ def open_training(
     if cfg.model.weights:
         freeze_first_stage(model.backbone)
     if recomputed is not None:
-        model.recomputed = recomputed
+        model.recomputed_share = recomputed
     model.exchange = cfg.train.exchange == "frames" and ranks.world_size > 1
     one_shape = sampler.plan.has_one_size and not cfg.model.skip_padding
     choose_kernels(cfg.train.amp, cfg.train.deterministic, one_shape)
@@ -178,7 +178,7 @@ def build_training(
     to_frames = ToFrames(Letterbox(source, augmentation), ranks.device)
     network, example = record_if_possible(cfg, ranks, model, loader, to_frames)
     training = Training(
-        cfg=train,
+        settings=train,
         ranks=ranks,
         model=model,
         parallel=network,

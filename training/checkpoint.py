@@ -45,7 +45,7 @@ def save_checkpoint(path: Path, cfg: TrainJob, training: Training, progress: Pro
 
     All ranks call this.
     """
-    rank_states, loader = [], training.loader
+    rank_states, loader, is_auto = [], training.loader, cfg.model.recompute == "auto"
     if training.has_own_weights:
         state = tree_map_only(Tensor, Tensor.cpu, training.state_dict())
         rank_states = training.ranks.gather(state)
@@ -55,10 +55,10 @@ def save_checkpoint(path: Path, cfg: TrainJob, training: Training, progress: Pro
         state = {
             "config": asdict(cfg),
             "epoch": loader.epoch,
-            "epochs": training.cfg.epochs,
+            "epochs": training.settings.epochs,
             "loader": loader.state_dict(),
             "progress": asdict(progress),
-            "recomputed": training.model.recomputed if cfg.model.recompute == "auto" else None,
+            "recomputed": training.model.recomputed_share if is_auto else None,
             "rank_states": rank_states,
             **training.state_dict(),
         }

@@ -45,8 +45,12 @@ class EpochSums:
         """Return the sums, for a checkpoint."""
         return {"losses": {**self.losses}, "seconds": {**self.seconds}}
 
+    def drop_lap(self) -> None:
+        """Leave the time since the last lap out of the sums."""
+        self.last_lap_at = time.perf_counter()
+
     def lap(self, *names: str) -> None:
-        """Add the time since the last lap to each of `names`; without names it is dropped."""
+        """Add the time since the last lap to each of `names`."""
         lap_at = time.perf_counter()
         self.seconds.update(dict.fromkeys(names, lap_at - self.last_lap_at))
         self.last_lap_at = lap_at
@@ -108,7 +112,7 @@ def run_summary(
         "starts": cfg.train.starts,
         "ranks": training.ranks.world_size,
         "device": training.ranks.device.type,
-        "epochs": training.cfg.epochs,
+        "epochs": training.settings.epochs,
         **summarise(progress.history),
         "validation_recall@20": progress.recall,
         "best_validation_recall@20": progress.best,

@@ -52,13 +52,14 @@ class Recorded(nn.Module):
 
 def find_obstacle(cfg: TrainJob, model: DDS, loader: BlockLoader, device: torch.device) -> str:
     """Return the first reason why steps cannot be recorded; empty if there is none."""
+    recomputes = model.recomputed_share > 0 or model.offload
     reasons = {
         f"the device is a {device.type}": device.type != DEVICE,
         "blocks have several sizes": not loader.sampler.plan.has_one_size,
         "padding is skipped (model.skip_padding)": model.skip_padding,
         "ranks exchange frames (train.exchange)": model.exchange,
         "states go on from step to step (loader.long=carry)": loader.sampler.plan.carries,
-        "not all activations are kept (model.recompute)": model.recomputed > 0 or model.offload,
+        "not all activations are kept (model.recompute)": recomputes,
         "a step has several batches (train.micro_batches)": cfg.train.micro_batches > 1,
         "ranks have unequal batches (loader.balance)": cfg.loader.balance == "uneven",
     }

@@ -57,12 +57,12 @@ class Run:
 
     @property
     def epochs(self) -> int:
-        return self.training.cfg.epochs
+        return self.training.settings.epochs
 
     @property
     def is_evaluation_due(self) -> bool:
         """Return True if the validation videos are due at this step, or after the epoch before."""
-        loader, every = self.loader, self.training.cfg.eval_every
+        loader, every = self.loader, self.training.settings.eval_every
         done, before = StepPlace.after(loader).epochs_done, self.progress.evaluated_at
         if not self.data.validation or done <= before or loader.step == loader.steps:
             return False
@@ -78,7 +78,7 @@ class Run:
     def batches(self) -> Iterator[list[Batch]]:
         """Yield the batches of each remaining step; add the time of each to the sums."""
         loader, title = self.loader, f"epoch {self.epoch + 1}/{self.epochs}"
-        self.sums.lap()
+        self.sums.drop_lap()
         for batches in self.ranks.show_progress(loader.by_step(), title, loader.steps, loader.step):
             self.sums.lap("seconds", "waiting")
             yield batches
@@ -109,11 +109,12 @@ class Run:
         is_due = not step or minutes >= self.cfg.train.checkpoint_minutes
         save, signal_number = self.ranks.largest(is_due, self.ranks.stop.signal_number)
         if save or signal_number or self.is_evaluation_due:
-            self.sums.lap(*["seconds"] * bool(step))
+            if step:  # else the epoch before has its time already
+                self.sums.lap("seconds")
             self.progress.epoch_sums = self.ranks.gather(self.sums.state())
             self.progress.row_states = self.ranks.gather(pack_row_states(self.row_states))
             self.save()
-            self.sums.lap()  # drops the time of saving
+            self.sums.drop_lap()
         if signal_number:
             place = f"epoch {self.epoch + 1}, step {step}"
             place += " (with run.resume=auto)" * (self.cfg.run.resume == "never")
@@ -143,11 +144,11 @@ class Run:
             progress.best = progress.recall
             self.save(self.folder.best)
         self.save()
-        self.sums.lap()  # drops the time of the evaluation
+        self.sums.drop_lap()
 
     def evaluate(self, source: VideoSource, **options: Any) -> tuple[dict[str, float], RecallMeter]:
         """Evaluate the current weights, or their average, as `training.evaluation.evaluate`."""
-        train, average = self.training.cfg, self.training.average
+        train, average = self.training.settings, self.training.average
         with self.training.mean_over_ranks():
             return evaluate(
                 average.module if average else self.training.model,
@@ -160,7 +161,7 @@ class Run:
             )
 
     def end_epoch(self) -> None:
-        """Write the epoch's figures down, save, and raise `Stopped` if a rank was asked to stop."""
+        """Write the epoch's figures down, save or stop, and evaluate if it is due."""
         figures = epoch_figures(self.loader, self.sums, self.ranks, self.cfg.model.skip_padding)
         self.tracker.log("epoch", self.epoch + 1, self.loader.account.steps, figures)
         self.ranks.print(
@@ -173,6 +174,7 @@ class Run:
         self.loader.set_epoch(self.epoch + 1)  # where a checkpoint resumes
         self.sums, self.row_states = EpochSums(), []
         self.save_or_stop()
+        self.validate_if_due()
 
     def finish(self) -> dict[str, Any]:
         """Evaluate, write and print the summary, and draw the run's page."""

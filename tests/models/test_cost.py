@@ -71,7 +71,7 @@ def test_the_peak_is_that_of_real_passes(cost, share):
     The fake group norm of torch 2.14 is not channels-last, so a copy is counted that is not made.
     """
     model = build_model(SMALL_COST).train()
-    model.recomputed = share
+    model.recomputed_share = share
     pixels = torch.zeros(*SHAPE_BT, 3, SIDE, SIDE, dtype=torch.uint8)
     real = peak_bytes(model, Frames(pixels, torch.arange(SHAPE_BT[1]).expand(SHAPE_BT) == 0))
     parameter_bytes = 4 * cost.parameters

@@ -74,7 +74,7 @@ def test_only_valid_frames_reach_the_backbone(frames):
 @pytest.mark.parametrize("share", [0.6, 1.0])
 def test_random_numbers_and_roundings_are_drawn_again(frames, monkeypatch, dropout, half, share):
     model = tiny(dropout=dropout)
-    model.recomputed = share
+    model.recomputed_share = share
     model = model.float() if half else model
     again = values_of(model, frames, half)
     monkeypatch.setattr(models.dds, "checkpoint", lambda encode, *chunk, **_: encode(*chunk))
@@ -87,7 +87,7 @@ def test_every_share_gives_the_same_gradients(frames):
     model = tiny(skip_padding=True, anchored=True, dense=True)
     kept = values_of(model, frames)
     for share in (0.1, 0.5, 0.9, 1.0):
-        model.recomputed = share
+        model.recomputed_share = share
         torch.testing.assert_close(values_of(model, frames), kept, rtol=1e-12, atol=1e-12)
 
 
