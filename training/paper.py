@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from bload import action_genome_lengths
-from training.figures import lengths_digest
 
 MARKS = {
     "*": "quoted from memory by readers of the PDF, not readable when this was written",
@@ -44,8 +43,7 @@ def figure(loader: str, name: str) -> float:
 def cell(loader: str, name: str) -> str:
     """Format a figure of the paper with its mark; empty where there is none.
 
-    Args:
-        name: as in `FIGURES`, or ``speed``, naive padding's minutes over the loader's.
+    Its name is as in `FIGURES`, or ``speed``: naive padding's minutes over the loader's.
     """
     known = "minutes" if name == "speed" else name
     if (loader, known) not in FIGURES:
@@ -58,6 +56,8 @@ def cell(loader: str, name: str) -> str:
 
 def is_papers_loader(summary: Mapping[str, Any]) -> bool:
     """Return True if a run packed lengths like Action Genome's, into blocks of the paper's size."""
+    from training.figures import lengths_digest  # needs torch
+
     lengths = action_genome_lengths("train")
     t_max = int(lengths.mean() if summary["loader"] in ("sampling", "mix") else lengths.max())
     has_its_lengths = summary.get("lengths") == lengths_digest(lengths)

@@ -40,10 +40,10 @@ def test_a_refused_job_is_a_sentence_and_a_row_and_finished_ones_are_skipped(
 
 
 def test_a_reference_to_no_key_is_refused_in_a_sentence():
-    done = run("python", "train.lr=${nope}")
+    done = run("python", "train.lr=${nope}", script="train.py")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("error: Interpolation key 'nope' not found")
-    done = run("python", "-m", "experiment=ablations,one_rank")
+    done = run("python", "-m", "experiment=ablations,one_rank", script="train.py")
     assert (done.returncode, done.stderr.count("is a sweep itself")) == (2, 2)
 
 
