@@ -170,8 +170,7 @@ def build_training(
     cfg: TrainJob, ranks: Ranks, model: DDS, source: VideoSource, loader: BlockLoader
 ) -> Training:
     """Build the `Training` of a model that is already on its device, on the videos of `source`."""
-    train = cfg.train
-    augment = cfg.dataset.augment
+    train, augment = cfg.train, cfg.dataset.augment
     augmentation = Augmentation(**vars(augment), seed=train.seed) if augment else None
     average_fn = get_ema_multi_avg_fn(train.ema) if train.ema else None
     average = AveragedModel(model, multi_avg_fn=average_fn) if average_fn else None

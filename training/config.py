@@ -147,7 +147,7 @@ class TrainConfig(ProcessConfig):
     )
     cuda_graph: str = choice(
         ("auto", "off"),
-        "auto records steps on a GPU where shapes are fixed; not yet run on one",
+        "auto records steps of one shape; not yet run on a GPU",
         "off",
         defining=False,
     )

@@ -39,13 +39,14 @@ class Recorded(nn.Module):
         super().__init__()
         inputs = tuple(values.clone() for values in core.tensors(example))  # a replay reads these
         self.shapes = [(values.shape, values.dtype) for values in inputs]
-        self.core = core
+        self.core, self.computed = core, 0
         torch.cuda.make_graphed_callables(core, inputs)  # replaces its `forward`
 
     def forward(self, frames: Frames, state: None = None) -> Outputs:
         """Return the outputs without a state; a replay overwrites those of the one before."""
         inputs = self.core.tensors(frames)
         if [(values.shape, values.dtype) for values in inputs] != self.shapes:
+            self.computed += 1
             return self.core.model(frames)
         return replace(Outputs(*self.core(*inputs)), extent_BT2=frames.extent_BT2)
 
@@ -90,15 +91,15 @@ def record_if_possible(
             if not share <= MOST_DEVIATION[cfg.train.amp]:
                 reason = f"outputs or gradients deviate by {share:.2g} of their size"
         except Exception as error:  # a step works without a graph
-            reason = f"recording failed: {type(error).__name__}: {error}".splitlines()[0]
-    reasons = [text for text in ranks.gather(reason) if text]
-    if not reasons:
-        return network, frames
-    network = model
-    gc.collect()  # what was recorded keeps its memory
-    words = f"steps are not recorded as CUDA graphs: {reasons[0]}"
-    ranks.print(f"{words} (train.cuda_graph=off does not try)")
-    return network, None
+            first = error.__context__ or error  # the end of a capture that failed raises too
+            reason = f"recording failed: {type(first).__name__}: {first}".splitlines()[0]
+            if torch.cuda.is_initialized():  # such a capture leaves its stream the current one
+                torch.cuda.set_stream(torch.cuda.default_stream())
+    if reasons := [text for text in ranks.gather(reason) if text]:
+        network, frames = model, None
+        gc.collect()  # what was recorded keeps its memory
+        ranks.print(f"steps are not recorded as CUDA graphs: {reasons[0]}")
+    return network, frames
 
 
 def record_and_compare(

@@ -3,19 +3,26 @@
     python -m experiments.benchmarks gpu            # ten minutes on an H100 or H200
     python -m experiments.benchmarks gpu --quick    # toys on the CPU, for runs/; nothing recorded
 
-Parts come in order of their worth, each within seconds of its own: a row that would begin later, or
-fails, for lack of memory for example, is one printed line. Networks train in bf16 on default
-videos, enlarged on the card. Loaders take turns of 20 steps; their frames a second are an epoch's
-frames per step over the mean seconds of a step, since a few steps could hold more frames than
-usual. The peak is the data sheet's, for other cards the best of a few matrix products. The language
-model needs an environment with transformers, see trainer.py.
+Parts come in order of their worth, each within seconds and in a process of its own. A row that
+fails, for lack of memory for example, or does not end in time is one printed line; a new process
+measures the rest of its part, since what fails in a recording may spoil the process. Networks train
+in bf16 on default videos, enlarged on the card. Loaders take turns of 20 steps; their frames a
+second are an epoch's frames per step over the mean seconds of a step, since a few steps could hold
+more frames than usual. The peak is the data sheet's, for other cards the best of a few matrix
+products. The language model needs an environment with transformers, see trainer.py.
 """
 
 import gc
+import os
 import re
+import signal
+from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager, suppress
 from functools import cache, partial
 from itertools import product
+from multiprocessing import get_context
 from statistics import fmean
 from time import monotonic
 from typing import Any, Literal
@@ -28,11 +35,12 @@ from torch.utils.benchmark import Timer
 
 from bload import InputError, walk
 from experiments.benchmarks import FEW_VIDEOS, Row, Table, trainer
-from experiments.interleaved import Contender
+from experiments.interleaved import ALONE, Contender
 from models.cost import measure_cost
 from training.compose import compose_job
 from training.graph import Recorded
 from training.ranks import Ranks, autocast, peak_memory_mib
+from training.stopping import detach_worker
 
 Rows = Iterator[tuple[str, Callable[[], Row]]]
 """Words for each row of a part, and what measures it."""
@@ -56,33 +64,66 @@ def measure(toy: bool) -> Iterator[Row]:
     """Yield the rows of all parts."""
     if not (toy or torch.cuda.is_available()):
         raise InputError("torch sees no GPU; use a machine with one, or give --quick")
-    ranks = Ranks(0, 1, torch.device("cpu") if toy else torch.device("cuda", 0))
-    for name, (seconds, part) in PARTS.items():
-        end = monotonic() + seconds
+    for name in PARTS:
+        for row in rows_of(name, toy):
+            yield {"table": name, **row}
+
+
+def rows_of(name: str, toy: bool) -> Iterator[Row]:
+    """Yield the rows of a part, and print a line for each that is not measured."""
+    seconds, part = PARTS[name]
+    seconds = 600 if toy else seconds
+    end, waiting = monotonic() + seconds, deque(enumerate(words for words, _ in part(toy, ALONE)))
+    while waiting and monotonic() < end:
         try:
-            rows = [*part(toy, ranks)]
-        except Exception as error:  # of what its rows share
-            print(f"{name}: no row: {type(error).__name__}: {error}")
-            rows = []
-        for words, measure_row in rows:
-            try:
-                if monotonic() > end:
-                    raise TimeoutError(f"the {seconds} seconds of this part are over")
-                yield {"table": name, **measure_row()}
-            except Exception as error:  # the other rows count
-                first = str(error).partition("\n")[0]
-                print(f"{name}: no row for {words}: {type(error).__name__}: {first}")
-            gc.collect()  # one network, and one graph, at a time
+            with new_process() as pool:
+                while waiting:
+                    row = pool.submit(measure_row, name, waiting[0][0], toy)
+                    yield row.result(max(0, end - monotonic()))
+                    waiting.popleft()
+        except Exception as error:
+            first = str(error).partition("\n")[0] or f"{seconds} seconds are over"
+            (_, words), kind = waiting.popleft(), type(error).__name__
+            print(f"{name}: no row for {words}: {kind}: {first}", flush=True)
+    for _, words in waiting:
+        print(f"{name}: no row for {words}: {seconds} seconds are over", flush=True)
+
+
+@contextmanager
+def new_process() -> Iterator[ProcessPoolExecutor]:
+    """A process without what others left on the card; all that it started ends with it."""
+    pool = ProcessPoolExecutor(1, get_context("spawn"), detach_worker, (0,))
+    group = pool.submit(os.getpid).result()
+    try:
+        yield pool
+    finally:
+        with suppress(ProcessLookupError):  # it has ended by itself
+            os.killpg(group, signal.SIGKILL)
+        pool.shutdown()
+
+
+def measure_row(name: str, index: int, toy: bool) -> Row:
+    """Measure a row of a part, in the part's process."""
+    ranks = ALONE if toy else Ranks(0, 1, torch.device("cuda", 0))
+    _, row = [*PARTS[name][1](toy, ranks)][index]
+    try:
+        return row()
+    finally:
+        gc.collect()  # one network, and one graph, at a time
 
 
 def contender(toy: bool, ranks: Ranks, *overrides: str) -> Contender:
     """Open the run of a line of ``train.py``; on few toys if asked."""
-    return Contender(compose_job("train", [*overrides, *TOY * toy]), ranks)
+    run = Contender(compose_job("train", [*overrides, *TOY * toy]), ranks)
+    if run.cfg.train.cuda_graph == "auto" and graphs_of(run) == "none" and not toy:
+        raise InputError("its steps are not recorded, see above")
+    return run
 
 
 def graphs_of(run: Contender) -> str:
-    """Say whether a run's steps are recorded, whatever was asked for."""
-    return "recorded" if isinstance(run.training.parallel, Recorded) else "none"
+    """Say whether all of a run's steps were replayed, whatever was asked for."""
+    network = run.training.parallel
+    return "recorded" if isinstance(network, Recorded) and not network.computed else "none"
 
 
 def card(toy: bool, ranks: Ranks) -> Rows:
@@ -110,17 +151,11 @@ def peaks(device: torch.device) -> tuple[float, float | None]:
 
 def steps(toy: bool, ranks: Ranks) -> Rows:
     """A step of 94 slots, without graphs, with them, and without the walk; looked into."""
-    (best, sheet), flops = peaks(ranks.device), dict[str, float]()
 
     def row(graphs: str, temporal: str) -> Row:
         line = [*BF16, *STEP, *FEW_VIDEOS, "loader=bload_exact", "loader.t_max=94"]
-        line += [f"train.cuda_graph={graphs}", f"model.temporal={temporal}"]
-        run = contender(toy, ranks, *line)
-        height, width = run.cfg.dataset.frame_size
-        precision = autocast("bf16", ranks.device)
-        if temporal not in flops:  # takes half a minute
-            cost = measure_cost(run.cfg.model, (height, width), (1, 94), precision, ranks.device)
-            flops[temporal] = cost.flops
+        line += [f"model.temporal={temporal}"]
+        run = contender(toy, ranks, *line, f"train.cuda_graph={graphs}")
         turn = run.take_steps(1 if toy else 10)
         seconds, peak = fmean(turn.seconds), peak_memory_mib(ranks.device) / 2**10
         with profile() as profiler:
@@ -132,16 +167,25 @@ def steps(toy: bool, ranks: Ranks) -> Rows:
             if event.device_type == DeviceType.CUDA
             and not (event.is_user_annotation or event.name.startswith(("Memcpy", "Memset")))
         ]
-        share = 3 * flops[temporal] * 94 / seconds / 1e10 / (sheet or best)
+        best, sheet = peaks(ranks.device)
+        flops = 94 * 3 * slot_flops(*line, *TOY * toy)
+        share = flops / seconds / 1e10 / (sheet or best)
         row: Row = {"walk": temporal, "graphs": graphs_of(run)}
-        row |= {"frames/s": fmean(turn.frames) / seconds}
         row |= {"ms": 1e3 * seconds, "share of peak, %": share, "GiB": peak}
-        row |= {"kernels": len(kernels)}
+        row |= {"frames/s": fmean(turn.frames) / seconds, "kernels": len(kernels)}
         waits = sum(event.name in WAITS for event in events)
         return row | {"kernels, ms": sum(kernels) / 1e3, "waits": waits}
 
     for temporal, graphs in product(("dds", "none"), GRAPHS):
         yield f"{temporal}, graphs {graphs}", partial(row, graphs, temporal)
+
+
+@cache
+def slot_flops(*line: str) -> float:
+    """Return the operations of a slot in a forward pass; 16 slots tell it within 0.1 %."""
+    cfg, cpu = compose_job("train", line), ALONE.device
+    height, width = cfg.dataset.frame_size
+    return measure_cost(cfg.model, (height, width), (1, 16), autocast("bf16", cpu), cpu).flops
 
 
 def loader_row(toy: bool, ranks: Ranks, turn: int, loader: str, graphs: str, blocks: int) -> Row:
@@ -202,22 +246,24 @@ class Cell(nn.Module):
 
 def walks(toy: bool, ranks: Ranks) -> Rows:
     """Both passes of a GRU over 6 blocks of 94, in ways that have the same outputs."""
-    run = contender(True, ranks, "loader=bload_exact", "loader.t_max=94", "train.batch_slots=564")
-    batch = next(iter(run.loader)).to(ranks.device)
-    inputs = torch.randn(*batch.start_BT.shape, 256, device=ranks.device), batch.start_BT
-    gru = nn.GRU(256, 256, batch_first=True).to(ranks.device)
-
-    def packed(inputs_BT: Tensor, start_BT: Tensor) -> Tensor:
-        return batch.from_packed(gru(batch.to_packed(inputs_BT))[0])
+    line = "loader=bload_exact", "loader.t_max=94", "train.batch_slots=564"
 
     def row(way: str) -> Row:
-        network: Any = packed
-        if way != "torch's layer":
-            network = Cell("slots" if "slots" in way else "segments").to(ranks.device)
+        batch = next(iter(contender(True, ranks, *line).loader)).to(ranks.device)
+        inputs = torch.randn(*batch.start_BT.shape, 256, device=ranks.device), batch.start_BT
+
+        def packed(inputs_BT: Tensor, start_BT: Tensor) -> Tensor:
+            return batch.from_packed(gru(batch.to_packed(inputs_BT))[0])
+
+        gru = nn.GRU(256, 256, batch_first=True).to(ranks.device)
+        cell = Cell("slots" if "slots" in way else "segments").to(ranks.device)
+        network: Any = packed if way == "torch's layer" else cell
+        weights = [*(gru if way == "torch's layer" else cell).parameters()]
         if "recorded" in way:
-            network = torch.cuda.make_graphed_callables(network, inputs)
-        values = {"network": network, "inputs": inputs}
-        timer = Timer("network(*inputs).sum().backward()", globals=values)
+            network = torch.cuda.make_graphed_callables(network, tuple(map(torch.clone, inputs)))
+        values = {"network": network, "inputs": inputs, "weights": weights}
+        values["grad"] = torch.autograd.grad  # a replay would overwrite what adds up in `.grad`
+        timer = Timer("grad(network(*inputs).sum(), weights)", globals=values)
         return {"walk": way, "ms": 1e3 * timer.blocked_autorange(min_run_time=1).median}
 
     for way in ("segments", "slots", *["slots, recorded"] * (not toy), "torch's layer"):
@@ -228,20 +274,20 @@ def language_model(toy: bool, ranks: Ranks) -> Rows:
     """A Llama of 99 million weights under `Trainer`: its samplers, blocks, and some compiled."""
 
     def row(way: str) -> Row:
-        return trainer.run_as_program(words=[str(int(toy)), way])[0]
+        return trainer.run_as_program(words=[str(int(toy)), way], seconds=600 if toy else 75)[0]
 
-    for way in trainer.ON_A_CARD[3:4] if toy else trainer.ON_A_CARD:
+    for way in trainer.ON_A_CARD[2:3] if toy else trainer.ON_A_CARD:
         yield way, partial(row, way)
 
 
 PARTS = {
-    "card": (10, card),
-    "steps": (100, steps),
+    "card": (20, card),
+    "steps": (110, steps),
     "loaders": (180, loaders),
-    "own run": (50, own_run),
-    "walks": (20, walks),
-    "language model": (90, language_model),
-    "larger steps": (40, larger_steps),
+    "own run": (45, own_run),
+    "walks": (30, walks),
+    "language model": (120, language_model),
+    "larger steps": (45, larger_steps),
 }
 """Seconds and rows of each part."""
 CARD = {"card": "", "matrix product, TFLOP/s": ",.3g", "data sheet": ",.0f"}
