@@ -44,8 +44,8 @@ def check_boundaries(
             outputs ``(B, T, ...)`` or ``(S, ...)``. A module is in evaluation mode during the
             check; a function must leave dropout out, and may hold the state of rows that continue.
             Check a model before FSDP shards it.
-        batch: batch with two segments in a block, else a warning; a filler passes. Another warning
-            says that no output depends on an earlier frame.
+        batch: batch with two segments in a block; a filler passes. A warning says that no output
+            depends on an earlier frame.
         alone: the model as it is called for one sequence: inputs ``(frames, ...)``, or a dict of
             these -> outputs ``(frames, ...)``, or ``(...)`` if there is one per segment; such as
             ``lambda frames: model(frames[None])[0]``.
@@ -125,18 +125,24 @@ class _Check:
 
     def _run(self, batch: Batch) -> Tensor:
         """Return the outputs, ``(B, T, ...)``; one per segment stands at each of its frames."""
-        outputs, count = self.run(batch), len(batch.segments)
-        shape, slots = tuple(getattr(outputs, "shape", ())), tuple(batch.valid_BT.shape)
+        slots, count = tuple(batch.valid_BT.shape), len(batch.segments)
+        advice = (
+            f"give a function of a batch that returns one tensor, which begins with {slots}, or "
+            f"with {count}, one value per segment: lambda batch: gru(batch.inputs_BT)[0]"
+        )
+        try:
+            outputs = self.run(batch)
+        except (TypeError, AttributeError) as error:
+            if "Batch" not in str(error):
+                raise
+            raise InputError(f"the model takes no batch ({error}); {advice}") from error
+        shape = tuple(getattr(outputs, "shape", ()))
         self.is_by_slot = shape[:2] == slots
         if self.is_by_slot:
             return outputs
         if shape[:1] == (count,):
             return torch.cat([outputs, outputs.new_zeros(1, *shape[1:])])[batch.batch_segment_BT]
-        raise InputError(
-            f"outputs are {type(outputs).__name__} {shape}; give a function that returns one "
-            f"tensor which begins with {slots}, or with {count}, one value per segment, such as "
-            "lambda batch: model(batch)[0]"
-        )
+        raise InputError(f"outputs are {type(outputs).__name__} {shape}; {advice}")
 
     def compare_with_noise(self) -> None:
         """Replace parts of the batch by noise, and compare the outputs of the rest."""
@@ -246,10 +252,9 @@ def _choose_segments(batch: Batch) -> list[int]:
     block_S = batch.segments.block_S
     inside = (block_S == block_S.bincount().argmax()).nonzero().squeeze(1).tolist()
     if len(inside) < 2:
-        warnings.warn(
-            "no block of this batch holds two sequences, so only padding and sequences alone were "
-            "compared; unless all batches are like that (bucket, single), give another one",
-            stacklevel=4,
+        raise InputError(
+            "no block of this batch holds two sequences to keep apart; give another batch, or one "
+            'of more batch_slots or of packer="bload_exact"'
         )
     return sorted({inside[0], inside[len(inside) // 2], inside[-1]})
 

@@ -108,13 +108,13 @@ def test_what_cannot_be_compared_is_refused_and_a_filler_passes(batch):
     assert check_boundaries(WRONG["a convolution over slots"], filler) == 0.0
 
 
-def test_a_batch_that_cannot_tell_says_so_and_so_do_outputs_of_another_form(batch):
+def test_a_batch_that_cannot_tell_and_what_is_no_function_of_a_batch_are_refused(batch):
     source = from_dataset([torch.randn(3, 8)], length=len)
     (alone,) = BlockLoader(source)
-    with pytest.warns(UserWarning, match="no block of this batch holds two"):
-        assert check_boundaries(WRONG["a convolution over slots"], alone) == 0.0
-    for run in (lambda batch: batch.inputs_BT.mean(1), lambda batch: (batch.inputs_BT, None)):
-        with pytest.raises(InputError, match=r"outputs are .*; give a function"):
+    with pytest.raises(InputError, match="no block of this batch holds two"):
+        check_boundaries(WRONG["a convolution over slots"], alone)
+    for run in (lambda batch: batch.inputs_BT.mean(1), lambda batch: (batch.inputs_BT, None), GRU):
+        with pytest.raises(InputError, match=r"(outputs are|takes no batch) .*; give a function"):
             check_boundaries(run, batch)
 
 
