@@ -18,7 +18,7 @@ from torch import Tensor
 from bload.batch.boundaries import Boundaries, Segments
 from bload.batch.step import Step, require_step
 from bload.batch.trees import collect_objects, describe, empty_tensor, map_tensors, pickle_inline
-from bload.errors import InputError, check_choice, plural
+from bload.errors import InputError, plural
 from bload.packing.plan import Block, round_up
 
 TargetsPer = Literal["frame", "sequence"]
@@ -56,7 +56,7 @@ class Batch(Boundaries):
     of the batch a step before, and its first slot is no start."""
     targets_BT: Any = None
     """Targets per frame that are tensors, in the same form, else None. Padding is -100 for
-    integers, else 0. Without a pad value, unsigned integers become int64 to hold -100."""
+    integers, else 0. Without a pad value, uint8 to uint32 become int64 to hold -100."""
     targets: Any = ()
     """Targets per frame that are not tensors: a tuple with one per valid frame, row-major, the
     i-th for the i-th True of ``valid_BT``; a dict of these if the source's targets are a dict."""
@@ -102,8 +102,6 @@ class Batch(Boundaries):
             flash_attn: add ``cu_seq_lens_q`` and similar keys, for a flash ``attn_implementation``.
             seq_idx: add ``seq_idx``, for layers whose kernels take it, see docs/models.md.
         """
-        for name, flag in {"rows": rows, "flash_attn": flash_attn, "seq_idx": seq_idx}.items():
-            check_choice(name, flag, (True, False))
         used_BT = self.valid_BT
         if not len(self.segments):
             used_BT = used_BT.clone()
@@ -262,8 +260,10 @@ def _padding(
     stored = torch.tensor(padding, device="cpu").to(dtype).item()
     if (stored == padding) if is_whole else (isfinite(stored) or not isfinite(padding)):
         return padding, dtype
-    if value is not None:
-        raise InputError(f"pad[{name!r}] is {value}, which a tensor of {dtype} cannot hold")
+    if value is not None or dtype == torch.uint64:
+        raise InputError(
+            f"pad[{name!r}] is {padding}, which {dtype} cannot hold; give another, or int64 values"
+        )
     return padding, torch.int64  # room for -100, so that padding is not a class
 
 

@@ -109,12 +109,12 @@ def copy_as_tensor(value: Any) -> Any:
     An array of numbers becomes a tensor; other objects are not copied.
     """
     if isinstance(value, Tensor):
+        if value.requires_grad:
+            raise InputError("a tensor that requires a gradient; give it detached")
         return check_dense(value).clone()
     if np.ma.is_masked(value):
-        raise InputError("a masked array has missing values; fill them, or leave the frames out")
+        raise InputError("a masked array, with missing values; fill them, or leave the frames out")
     if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
-        if value.dtype.itemsize > 8 and value.dtype != np.complex128:
-            raise InputError(f"torch has no dtype for {value.dtype}; give float64")
         return torch.from_numpy(np.array(value, value.dtype.newbyteorder("="), order="C"))
     return copy(value) if isinstance(value, list | np.ndarray) else value
 

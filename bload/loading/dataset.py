@@ -20,7 +20,8 @@ from bload.batch.trees import (
     empty_like,
     map_values,
 )
-from bload.errors import InputError, check_choice
+from bload.errors import InputError, check_choice, check_takes
+from bload.loading.from_dataset import DatasetSource
 from bload.packing.plan import Block
 
 
@@ -64,6 +65,8 @@ class BlockDataset(Dataset[BlockSample]):
         self.targets_per: TargetsPer = getattr(source, "targets_per", "frame")
         check_choice("targets_per", self.targets_per, ("frame", "sequence"))
         self._takes_epoch = "epoch" in signature(source.read).parameters
+        options = {"epoch": 0} if self._takes_epoch else {}
+        check_takes("read", source.read, "sequence", "first", "length", **options)
         self._template: tuple[Any, Any] = (None, None)
         """Inputs and targets of sequence 0 without frames, from the first read on."""
         self._place: tuple[int, float] = StepList.place
@@ -126,8 +129,9 @@ class BlockDataset(Dataset[BlockSample]):
         return take_values(result, self.targets_per, opening, self._template, length)
 
     def _call(self, sequence: int, first: int, length: int) -> str:
-        name = "" if self.names is None else f" of {self.names[sequence]}"
-        return f"read({sequence}, {first}, {length}){name}"
+        is_item = isinstance(self.source, DatasetSource)
+        call = f"dataset[{sequence}]" if is_item else f"read({sequence}, {first}, {length})"
+        return call if self.names is None else f"{call} of {self.names[sequence]}"
 
 
 def take_values(
@@ -154,7 +158,10 @@ def take_values(
             f"{opening} {len(values)} parts; give inputs, or the pair of inputs and targets, each "
             "of which may be a dict"
         )
-    inputs, targets = (map_values(value, copy_as_tensor) for value in values)
+    try:
+        inputs, targets = (map_values(value, copy_as_tensor) for value in values)
+    except InputError as error:
+        raise InputError(f"{opening} {error}") from None
     if targets_per == "sequence":
         targets = map_values(targets, as_column)
     parts = zip(("inputs", "targets"), (inputs, targets), template, strict=True)
@@ -162,11 +169,10 @@ def take_values(
         if name == "inputs" or (targets_per == "frame" and targets is not None):
             length = _count(opening, name, tree, length)
         if template[0] is not None and describe(tree) != describe(expected):
-            objects = ", or give lists of objects, as from_dataset(..., objects=) does"
+            objects = ", or lists of objects, as from_dataset(..., objects=) makes"
             raise InputError(
-                f"{opening} {name} of the kind {describe(tree)}, but earlier ones are of the kind "
-                f"{describe(expected)}; convert all to the dtype and the shape of item 0"
-                f"{objects if name == 'targets' else ''}"
+                f"{opening} {describe(tree)} as {name}, but the first has {describe(expected)}; "
+                f"give all of one dtype and shape{objects if name == 'targets' else ''}"
             )
     return inputs, targets
 
@@ -180,9 +186,6 @@ def _count(opening: str, name: str, tree: Any, length: int | None) -> int:
         parts = {f"{name} {key!r}": part for key, part in tree.items()}
     for key, part in parts.items():
         is_tensor = isinstance(part, Tensor) and part.dim() > 0
-        if is_tensor and part.requires_grad:
-            advice = "give them detached, and train in the model"
-            raise InputError(f"{opening} {key} that require a gradient; {advice}")
         if not (is_tensor or (takes_lists and isinstance(part, list | tuple))):
             kind = type(part).__name__ + (f" of {part.dtype}" if hasattr(part, "dtype") else "")
             advice = f"give a tensor or array (frames, ...){remedy}"

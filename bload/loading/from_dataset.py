@@ -60,6 +60,8 @@ class DatasetSource:
             fault = "text; give its numbers, such as tokens or [*text.encode()]"
         elif isinstance(item, tuple) and len(item) != 2:
             fault = f"a tuple of {len(item)}; give pairs (inputs, targets), or dicts"
+        elif isinstance(item, list) and len(item) == 2 != self.lengths[number]:
+            fault = f"a list of 2, not {self.lengths[number]}; give pairs as tuples or dicts"
         if fault:
             raise InputError(f"item {number} is {fault}")
         return item if isinstance(item, tuple) else (item, None)
@@ -112,7 +114,7 @@ class DatasetSource:
             raise InputError(
                 f"{key} of item {sequence} are of type {type(value).__name__} of {dtype}; give "
                 "inputs as a tensor, an array or nested lists of numbers of one shape and of the "
-                "dtype of item 0, and leave out other keys by inputs="
+                "dtype of item 0, pairs as tuples, and leave out other keys by inputs="
             )
         if by_frame and (frames := _length(value)) != self.lengths[sequence]:
             size = "is one value" if frames is None else f"has {frames} frames"
@@ -160,8 +162,6 @@ def from_dataset(
             than item 0.
     """
     check_choice("targets_per", targets_per, ("frame", "sequence"))
-    if not isinstance(objects, bool) and not hasattr(objects, "__iter__"):
-        raise InputError(f"objects is {objects!r}; give True, False or the keys of targets")
     if not hasattr(dataset, "__len__") or isinstance(dataset, Mapping | IterableDataset):
         raise InputError(
             f"a data set has len and [i] with a number i, and {type(dataset).__name__} has not; "
@@ -175,9 +175,9 @@ def from_dataset(
     lengths: Any = length
     if isinstance(length, str):
         try:
-            has_columns = hasattr(dataset, "column_names")  # Hugging Face, which reads them at once
+            is_column = length in getattr(dataset, "column_names", ())  # of Hugging Face
             numbers = range(len(dataset))
-            column = dataset[length] if has_columns else [dataset[i][length] for i in numbers]
+            column = dataset[length] if is_column else [dataset[i][length] for i in numbers]
         except (KeyError, TypeError, IndexError) as error:
             raise InputError(
                 f"the data set has no column {length!r}; give length as a list of numbers or a "
@@ -191,7 +191,13 @@ def from_dataset(
                 f"len of item 0 is {len(dataset[0])}, the number of its parts; give "
                 f"length=lambda item: len(item{index})"
             )
-        lengths = [length(dataset[number]) for number in range(len(dataset))]
+        lengths = []
+        for number in range(len(dataset)):
+            try:
+                lengths.append(length(dataset[number]))
+            except Exception as error:
+                error.add_note(f"in the length of item {number}")
+                raise
     elif not hasattr(length, "__len__"):
         raise InputError(
             f"length is {length!r}; give the name of a column, a list of one number per sequence, "

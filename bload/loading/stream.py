@@ -3,7 +3,7 @@
 stream -> shard of a rank and worker -> Window -> BlockSample -> Batch
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any
 
@@ -13,7 +13,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from bload.batch.batch import Batch, BlockSample, TargetsPer, collate_blocks, copy_pad
 from bload.batch.trees import check_sendable, empty_like
-from bload.errors import InputError, check_choice, check_whole
+from bload.errors import InputError, check_choice, check_takes, check_whole
 from bload.loading.dataset import take_values
 from bload.loading.window import Waiting, Window
 from bload.packing.plan import Block, filler_block
@@ -42,8 +42,7 @@ class StreamBlocks(IterableDataset[Any]):
             its own; False if every worker sees all items. Other iterables yield all items.
         targets_per: ``frame``, or ``sequence`` for one target per sequence.
         pad: padding values, see `BlockLoader`.
-        rank: rank of this process; None takes that in the process group, or 0 without one.
-        world_size: number of ranks; None takes the size of the process group, or 1 without one.
+        rank, world_size: as in `BlockSampler`.
 
     Raises:
         InputError: at once, for invalid options; on reading, for a sequence that is empty, longer
@@ -58,7 +57,7 @@ class StreamBlocks(IterableDataset[Any]):
         decode: Callable[[Any], Any] | None = None,
         batch_slots: int | None = None,
         window: int = 16,
-        skip: type[Exception] | tuple[type[Exception], ...] = (),
+        skip: type[Exception] | Sequence[type[Exception]] = (),
         sharded: bool | None = None,
         targets_per: TargetsPer = "frame",
         pad: Mapping[str, float] | None = None,
@@ -70,14 +69,12 @@ class StreamBlocks(IterableDataset[Any]):
                 f"sequences is a {type(sequences).__name__}, which can be read only once; give an "
                 "iterable that begins anew, or a function of (shard, shards) that returns one"
             )
+        if callable(sequences):
+            check_takes("the stream's function", sequences, "shard", "shards")
         self.t_max, self.window = check_whole("t_max", t_max, 1), check_whole("window", window, 1)
         check_choice("targets_per", targets_per, ("frame", "sequence"))
         check_choice("sharded", sharded, (True, False, None))
-        self.skip = skip if isinstance(skip, tuple) else (skip,)
-        if not all(
-            isinstance(kind, type) and issubclass(kind, BaseException) for kind in self.skip
-        ):
-            raise InputError(f"skip is {skip!r}; give an exception such as OSError, or a tuple")
+        self.skip = (skip,) if isinstance(skip, type) else tuple(skip)
         self.sequences, self.decode, self.sharded = sequences, decode, sharded
         slots = check_whole("batch_slots", batch_slots or 0, 0)
         self.blocks_per_batch = max(1, slots // self.t_max)

@@ -187,6 +187,11 @@ class StreamLoader:
             "sharded": stream.sharded,
         }
 
+    def set_epoch(self, epoch: int) -> None:
+        """Call `set_epoch` of the sequences if they have it; the position stays as it is."""
+        if hasattr(self.stream.sequences, "set_epoch"):
+            self.stream.sequences.set_epoch(epoch)
+
     def state_dict(self) -> dict[str, Any]:
         """Return the position of this rank after the last batch yielded, as plain values.
 

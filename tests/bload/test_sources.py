@@ -87,12 +87,12 @@ def good(n):
         (lambda n: ({"a": n, "b": n.float()[1:]}, n), "8 and 9 inputs, not 9"),
         (lambda n: ({"a": n}, n), r".*a: int64 \(\)}.* b: float32 \(\)"),
         (lambda n: ({"a": n, "b": n.double()}, n), r".*b: float64 \(\).*b: float32 \(\)"),
-        (lambda n: good(n)[0], "targets .*nothing.*int64"),
+        (lambda n: good(n)[0], "nothing as targets, but the first has int64"),
         (lambda n: n.tolist(), "inputs of type list"),
         (lambda n: {"a": n, "b": {"c": n}}, "inputs 'b' of type dict"),
         (lambda n: (good(n)[0], 3), 'targets of type int.*targets_per="sequence"'),
         (lambda n: (n, 1, 2), "3 parts; give inputs"),
-        (lambda n: n.float().requires_grad_(), "inputs that require a gradient"),
+        (lambda n: n.float().requires_grad_(), "a tensor that requires a gradient"),
     ],
 )
 def test_what_read_may_not_return_is_reported_with_the_call(make, words):
@@ -237,7 +237,7 @@ TABLE = [{"x": np.arange(n) + 0.5, "y": [n] * n, "n": n} for n in LENGTHS]
         ([one.to_sparse() for one in FRAMES], LENGTHS, {}, "give dense CPU tensors"),
         ([one.to("meta") for one in FRAMES], LENGTHS, {}, "give dense CPU tensors"),
         ([csr_array(one) for one in FRAMES], LENGTHS, {}, "type csr_array .* give inputs as a ten"),
-        (TABLE, LENGTHS, {"objects": 1}, "objects is 1; give True, False or the keys of targets"),
+        ([[one, one] for one in FRAMES], LENGTHS, {}, "item 0 is a list of 2, not 3; give pairs"),
         (TABLE, LENGTHS, {"inputs": "z"}, "no 'z'; it has 'x', 'y', 'n'"),
         (TABLE, LENGTHS, {}, "item 0 is a dict of 'x', 'y', 'n'; name its keys: inputs="),
         (TABLE, LENGTHS, {"inputs": ["x", "n"]}, "n of item 0 is one value but its length is 3"),
@@ -251,8 +251,10 @@ def test_a_data_set_that_is_read_wrongly_is_refused_with_the_way_out(items, leng
 @pytest.mark.parametrize(
     ("make", "words", "options"),
     [
-        (lambda n: ([0.5] * n, [0 if n == 3 else 0.5] * n), "shape of item 0", {}),
-        (lambda n: torch.zeros(n, 1 + (n > 3)), r"float32 \(2,\), but .* \(1,\).*of item 0", {}),
+        (lambda n: ([0.5] * n, [0 if n == 3 else 0.5] * n), "of one dtype and shape, or", {}),
+        (lambda n: torch.zeros(n, 1 + (n > 3)), r"dataset\[\d\] .* \(2,\) as .* \(1,\)", {}),
+        (lambda n: (torch.zeros(n), np.full(n, 2**63, np.uint64)), "-100, which .*uint64", {}),
+        (lambda n: (torch.zeros(n), torch.zeros((), requires_grad=True)), "gradient", SEQUENCE),
         (lambda n: ([[1.0], [1.0, 2.0], [0.0]] * n)[:n], "inputs of item 0 are of type list", {}),
         (lambda n: ([2**24 + 1] if n > 3 else [0.5]) * n, "of the dtype of item 0", {}),
         (lambda n: (torch.zeros(n), [2**64 - 1 if n > 3 else 1] * n), "objects=", {}),
@@ -286,6 +288,9 @@ def test_pandas_objects_are_read_by_position():
     with pytest.raises(IndexError) as caught:
         list(BlockLoader(source, names=names))
     assert any(" of v" in note for note in caught.value.__notes__)
+    with pytest.raises(KeyError) as caught:
+        from_dataset(TABLE, lambda item: item["z"])
+    assert caught.value.__notes__ == ["in the length of item 0"]
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
