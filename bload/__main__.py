@@ -18,7 +18,7 @@ import sys
 import numpy as np
 
 from bload import __version__
-from bload.errors import InputError, plural
+from bload.errors import InputError, check_whole, plural
 from bload.lengths import action_genome_lengths, read_lengths
 from bload.packing.pieces import check_fit
 from bload.table import NOTES, format_table, table_rows
@@ -90,6 +90,7 @@ def sizes(text: str) -> list[int]:
 
 def _table(args: argparse.Namespace, lengths: np.ndarray, names: list[str] | None) -> None:
     for t_max in args.t_max or ():
+        check_whole("t_max", t_max, 1)
         check_fit(lengths, t_max, args.long, names.__getitem__ if names else str)
     keys = ("long", "epochs", "ranks", "batch_slots")
     options = {key: getattr(args, key) for key in keys}

@@ -24,10 +24,8 @@ def check_lengths(lengths: ArrayLike, names: Sequence[str] | None = None) -> np.
     except ValueError:  # nested lists, such as the sequences themselves
         array = np.asarray(None)
     if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iuf":
-        raise InputError(
-            f"the lengths have shape {array.shape} and dtype {array.dtype}; give a list of whole "
-            "numbers, at least one"
-        )
+        found = f"have shape {array.shape} and dtype {array.dtype}" if array.size else "are empty"
+        raise InputError(f"the lengths {found}; give a list of whole numbers, at least one")
     if names is not None and len(names) != array.size:
         raise InputError(f"there are {len(names)} names for {array.size} lengths; give one each")
     with np.errstate(invalid="ignore"):  # NaN and values beyond int64 fail the test below

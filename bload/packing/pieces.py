@@ -61,7 +61,7 @@ def check_fit(
         ways = ["truncate"] if multiple_of > 1 else ["split", "truncate"]
         raise InputError(
             f"sequence {name(s)} has {lengths[s]} frames but t_max is {t_max}; raise it to "
-            f"{longest}, the longest, or set " + any_of(f'long="{way}"' for way in ways)
+            f"{longest}, the longest, or set long to {any_of(ways)}"
         )
 
 
@@ -70,7 +70,6 @@ def whole_pieces(lengths: np.ndarray, t_max: int, long: Long = "error") -> Piece
 
     Args:
         lengths: frames of every sequence, ``(sequences,)``.
-        t_max: slots in a block.
         long: ``error`` refuses sequences longer than `t_max`. ``split`` cuts them into pieces of
             `t_max` frames and a rest, each with its own start: nothing is deleted, but the
             recurrent state is cleared at every cut. ``truncate`` keeps the first `t_max` frames and

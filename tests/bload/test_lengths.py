@@ -24,6 +24,7 @@ BAD = [
     ("a.csv", "line 3 has length 2.5", "length\n3\n2.5\n"),
     ("a.csv", "line 1 has length nan", "nan\n3\n"),
     ("a.csv", "cannot read lengths", "length,x\n3," + "y" * 200_000, b"length\n\xff\xfe\n"),
+    ("a.csv", "the lengths are empty", "", "length\n"),
     ("a.npy", "cannot read lengths", b"", b"hello"),
 ]
 
