@@ -44,8 +44,8 @@ def check_boundaries(
             outputs ``(B, T, ...)`` or ``(S, ...)``. A module is in evaluation mode during the
             check; a function must leave dropout out, and may hold the state of rows that continue.
             Check a model before FSDP shards it.
-        batch: batch with two segments in a block; a filler passes. A warning says that no output
-            depends on an earlier frame.
+        batch: batch with two segments in a block, else `alone` is needed; a filler passes. A
+            warning says that no output depends on an earlier frame.
         alone: the model as it is called for one sequence: inputs ``(frames, ...)``, or a dict of
             these -> outputs ``(frames, ...)``, or ``(...)`` if there is one per segment; such as
             ``lambda frames: model(frames[None])[0]``.
@@ -201,6 +201,11 @@ class _Check:
     def compare_alone(self, alone: Callable[[Any], Tensor] | None) -> None:
         """Compare the outputs of segments with those that they have alone."""
         batch, table = self.batch, self.batch.segments
+        if len(self.chosen) < 2 and alone is None:
+            raise InputError(
+                "no block of this batch holds two sequences to keep apart; give another batch, or "
+                "`alone` if all are like that (bucket, single)"
+            )
         for index in self.chosen:
             columns = table.block_S, table.slot_S, table.length_S
             row, slot, length = (int(column[index]) for column in columns)
@@ -251,11 +256,6 @@ def _choose_segments(batch: Batch) -> list[int]:
     """Return the first, middle and last segment of the block with the most of them."""
     block_S = batch.segments.block_S
     inside = (block_S == block_S.bincount().argmax()).nonzero().squeeze(1).tolist()
-    if len(inside) < 2:
-        raise InputError(
-            "no block of this batch holds two sequences to keep apart; give another batch, or one "
-            'of more batch_slots or of packer="bload_exact"'
-        )
     return sorted({inside[0], inside[len(inside) // 2], inside[-1]})
 
 

@@ -42,7 +42,7 @@ class StreamBlocks(IterableDataset[Any]):
             its own; False if every worker sees all items. Other iterables yield all items.
         targets_per: ``frame``, or ``sequence`` for one target per sequence.
         pad: padding values, see `BlockLoader`.
-        rank, world_size: as in `BlockSampler`.
+        rank: rank of this process, with `world_size`; see `BlockSampler`.
 
     Raises:
         InputError: at once, for invalid options; on reading, for a sequence that is empty, longer

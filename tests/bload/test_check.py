@@ -112,7 +112,8 @@ def test_a_batch_that_cannot_tell_and_what_is_no_function_of_a_batch_are_refused
     source = from_dataset([torch.randn(3, 8)], length=len)
     (alone,) = BlockLoader(source)
     with pytest.raises(InputError, match="no block of this batch holds two"):
-        check_boundaries(WRONG["a convolution over slots"], alone)
+        check_boundaries(convolution, alone)
+    assert check_boundaries(convolution, alone, alone=lambda x: CONVOLUTION(x.mT).mT) < 1e-5
     for run in (lambda batch: batch.inputs_BT.mean(1), lambda batch: (batch.inputs_BT, None), GRU):
         with pytest.raises(InputError, match=r"(outputs are|takes no batch) .*; give a function"):
             check_boundaries(run, batch)
@@ -133,7 +134,6 @@ def test_mixing_that_is_diluted_in_a_long_block_is_found():
         values_BT = EMBEDDING(batch.inputs_BT)
         return values_BT + 0.001 * values_BT.mean(1, keepdim=True)
 
-    assert len(batch.segments) > 80
     with pytest.raises(InputError, match=r"changes sequence \d+ by .*keep them apart"):
         check_boundaries(mixes_a_little, batch)
 
