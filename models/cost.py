@@ -98,11 +98,7 @@ def measure_cost(
 
 @torch.no_grad()
 def count_flops(compute: Callable[[], object]) -> int:
-    """Count the FLOPs of a computation; a multiply-add counts as two.
-
-    As in PyTorch's counter, these are matrix products, convolutions and attention; the rest is next
-    to nothing.
-    """
+    """Count the FLOPs of products, convolutions and attention; a multiply-add counts as two."""
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
         compute()
     return counter.get_total_flops()
@@ -137,6 +133,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--frame-size", type=int, nargs=2, default=(64, 64), metavar=("H", "W"))
     parser.add_argument("--precision", choices=("float32", "bf16"), default="float32")
     args = parser.parse_args(arguments)
+    if min(args.frame_size) < 1:
+        parser.error("--frame-size takes a height and a width in pixels, from 1 on")
     cfg, device = ModelConfig(**yaml.safe_load(paths[args.model].read_text())), torch.device("cpu")
     precision = torch.autocast("cpu", torch.bfloat16, enabled=args.precision == "bf16")
     cost = measure_cost(cfg, tuple(args.frame_size), (1, 94), precision, device)

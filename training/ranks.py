@@ -99,21 +99,21 @@ def join_ranks(device: str, timeout: float, deterministic: bool = False) -> Rank
         device: ``auto`` (the rank's GPU if there is one), ``cpu`` or ``cuda``.
         timeout: seconds to wait for the other ranks; that of the first job holds.
         deterministic: let torch refuse every nondeterministic operation.
-
-    Raises:
-        InputError: there is no such device.
     """
     if "TORCHELASTIC_RUN_ID" in os.environ:
         end_with_parent()  # a rank with its torchrun
     set_deterministic(deterministic)
-    world_size = int(os.environ.get("WORLD_SIZE", 1))
+    rank, world_size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    if rank >= world_size:
+        lacks = f"RANK is {rank} but WORLD_SIZE is {os.environ.get('WORLD_SIZE', 'not set')}"
+        raise InputError(f"{lacks}; start by torchrun, which sets both, or unset RANK")
     if world_size > 1 and not dist.is_initialized():
         # Small values on the host use gloo even if gradients use nccl: no GPU synchronises.
         on_gpus = device != "cpu" and torch.cuda.is_available()
         backend = "cpu:gloo,cuda:nccl" if on_gpus else "gloo"
         dist.init_process_group(backend, timeout=timedelta(seconds=timeout))
         atexit.register(dist.destroy_process_group)
-    ranks = Ranks(int(os.environ.get("RANK", 0)), world_size, torch.device("cpu"))
+    ranks = Ranks(rank, world_size, torch.device("cpu"))
     with ranks.agree_on_errors():
         return replace(ranks, device=_device(device, int(os.environ.get("LOCAL_RANK", 0))))
 

@@ -90,9 +90,8 @@ def test_as_few_pictures_are_recomputed_as_let_a_step_fit():
     cost = NetworkCost(100, 0, 10, 11_000, 10_000)
     for count, room in ((0, 12_600), (1, 12_599), (1, 11_600), (3, 9_600), (10, 1_000)):
         assert cost.least_share(room) == count / 10
-    assert (
-        replace(cost, frames=100).step_bytes(1) == 1600 + RECOMPUTED_AT_ONCE * 100
-    )  # a chunk, at the end
+    # a chunk, at the end
+    assert replace(cost, frames=100).step_bytes(1) == 1600 + RECOMPUTED_AT_ONCE * 100
 
 
 def test_the_command_prints_a_short_table(capsys):
@@ -100,3 +99,5 @@ def test_the_command_prints_a_short_table(capsys):
     text = capsys.readouterr().out
     assert text.startswith("dds_tiny: 488,009 parameters; 0.034 GFLOP a frame")
     assert "a step of 94 frames: 0.11 GiB" in text
+    with pytest.raises(SystemExit):
+        main(["dds_tiny", "--frame-size", "0", "64"])
