@@ -62,7 +62,7 @@ unseen = BlockLoader(from_dataset(texts[::60], length=len), **options)
 model = Model()
 net = DistributedDataParallel(model) if dist.is_initialized() else model
 optimiser = torch.optim.Adam(model.parameters(), lr=0.02)
-check_boundaries(model, next(iter(loader)))
+check_boundaries(model, next(b for b in loader if len(b.segments) > len(b.valid_BT)))
 before = bits_per_byte(model, unseen)
 for batch in loader:
     loss = mean_loss(net(batch).sum(), batch, batch.valid_BT.sum() - len(batch.segments))

@@ -203,8 +203,8 @@ class _Check:
         batch, table = self.batch, self.batch.segments
         if len(self.chosen) < 2 and alone is None:
             raise InputError(
-                "no block of this batch holds two sequences to keep apart; give another batch, or "
-                "`alone` if all are like that (bucket, single)"
+                "no block of this batch holds two sequences to keep apart; give a batch of more "
+                "segments than blocks, or `alone` if none has them (bucket, single)"
             )
         for index in self.chosen:
             columns = table.block_S, table.slot_S, table.length_S
