@@ -2,7 +2,6 @@
 
 import difflib
 from collections.abc import Collection, Iterable, Mapping
-from inspect import signature
 from operator import index
 from typing import Any
 
@@ -52,15 +51,6 @@ def check_whole(key: str, value: Any, least: int, most: int = 2**63 - 1) -> int:
         end = f"to {most}" if most < 2**63 - 1 or (number or 0) > most else "on"
         raise InputError(f"{key} is {value!r}; give a whole number from {least} {end}")
     return number
-
-
-def check_takes(key: str, function: Any, *arguments: str, **options: Any) -> None:
-    """Raise `InputError` unless a function can be called with these arguments."""
-    try:
-        signature(function).bind(*arguments, **options)
-    except TypeError as error:
-        takes = ", ".join([*arguments, *options])
-        raise InputError(f"{key} has to take ({takes}): {error}") from None
 
 
 def differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:

@@ -82,8 +82,6 @@ def table_rows(
         lengths: frames of every sequence, ``(sequences,)``.
         t_max: block size of packers that keep sequences whole; None takes the longest length.
             Packers that cut clips take floor(mean length).
-        long: how to treat sequences longer than `t_max`, see `bload.packing.pieces.whole_pieces`.
-        epochs: plans drawn per row.
         ranks: ranks to predict the work for: steps, and slots that ranks compute or wait for. Slots
             predict time if a step takes as long as its slots; overheads per step, reading and
             communication are left out.

@@ -18,7 +18,7 @@ from torch import Tensor
 from bload.batch.boundaries import Boundaries, Segments
 from bload.batch.step import Step, require_step
 from bload.batch.trees import collect_objects, describe, empty_tensor, map_tensors, pickle_inline
-from bload.errors import InputError, plural
+from bload.errors import InputError, check_choice, plural
 from bload.packing.plan import Block, round_up
 
 TargetsPer = Literal["frame", "sequence"]
@@ -102,6 +102,8 @@ class Batch(Boundaries):
             flash_attn: add ``cu_seq_lens_q`` and similar keys, for a flash ``attn_implementation``.
             seq_idx: add ``seq_idx``, for layers whose kernels take it, see docs/models.md.
         """
+        for name, flag in {"rows": rows, "flash_attn": flash_attn, "seq_idx": seq_idx}.items():
+            check_choice(name, flag, (True, False))
         used_BT = self.valid_BT
         if not len(self.segments):
             used_BT = used_BT.clone()

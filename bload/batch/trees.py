@@ -115,6 +115,8 @@ def copy_as_tensor(value: Any) -> Any:
     if np.ma.is_masked(value):
         raise InputError("a masked array, with missing values; fill them, or leave the frames out")
     if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
+        if value.dtype.itemsize > 8 and value.dtype != np.complex128:
+            raise InputError(f"an array of {value.dtype}, unknown to torch; give float64")
         return torch.from_numpy(np.array(value, value.dtype.newbyteorder("="), order="C"))
     return copy(value) if isinstance(value, list | np.ndarray) else value
 

@@ -40,7 +40,6 @@ def unpack(
     Args:
         outputs: outputs of the model, ``(B, T, ...)``, or ``(S, ...)`` per sequence, as from
             `Batch.last`.
-        batch: the batch that they were computed from.
         gather: return the outputs of all ranks, on every rank, on the CPU; all ranks must call.
         process_group: group of the loader; None takes the default group.
         per: ``frame``, or ``sequence`` for one output per segment.

@@ -60,7 +60,6 @@ def walk(
     """Run `part` through the slots of each block, with a clear state at every start.
 
     Args:
-        part: the recurrent module.
         inputs_BT: inputs ``(B, T, ...)``.
         start_BT: bool ``(B, T)``, True on the first frame of each segment.
         state: state from an earlier call, to continue inside a segment; None starts anew.

@@ -20,7 +20,7 @@ from bload.batch.trees import (
     empty_like,
     map_values,
 )
-from bload.errors import InputError, check_choice, check_takes
+from bload.errors import InputError, check_choice
 from bload.loading.from_dataset import DatasetSource
 from bload.packing.plan import Block
 
@@ -65,8 +65,6 @@ class BlockDataset(Dataset[BlockSample]):
         self.targets_per: TargetsPer = getattr(source, "targets_per", "frame")
         check_choice("targets_per", self.targets_per, ("frame", "sequence"))
         self._takes_epoch = "epoch" in signature(source.read).parameters
-        options = {"epoch": 0} if self._takes_epoch else {}
-        check_takes("read", source.read, "sequence", "first", "length", **options)
         self._template: tuple[Any, Any] = (None, None)
         """Inputs and targets of sequence 0 without frames, from the first read on."""
         self._place: tuple[int, float] = StepList.place
@@ -145,7 +143,6 @@ def take_values(
 
     Args:
         result: inputs, or a pair of inputs and targets, see `SequenceSource.read`.
-        opening: opening of the sentence about invalid values.
         template: inputs and targets to agree with in kind; None and None if these are the first.
         length: required number of frames; None takes any.
 

@@ -13,7 +13,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from bload.batch.batch import Batch, BlockSample, TargetsPer, collate_blocks, copy_pad
 from bload.batch.trees import check_sendable, empty_like
-from bload.errors import InputError, check_choice, check_takes, check_whole
+from bload.errors import InputError, check_choice, check_whole
 from bload.loading.dataset import take_values
 from bload.loading.window import Waiting, Window
 from bload.packing.plan import Block, filler_block
@@ -69,8 +69,6 @@ class StreamBlocks(IterableDataset[Any]):
                 f"sequences is a {type(sequences).__name__}, which can be read only once; give an "
                 "iterable that begins anew, or a function of (shard, shards) that returns one"
             )
-        if callable(sequences):
-            check_takes("the stream's function", sequences, "shard", "shards")
         self.t_max, self.window = check_whole("t_max", t_max, 1), check_whole("window", window, 1)
         check_choice("targets_per", targets_per, ("frame", "sequence"))
         check_choice("sharded", sharded, (True, False, None))

@@ -34,7 +34,6 @@ class StreamLoader:
     host synchronises with it once per step.
 
     Args:
-        stream: the blocks of this rank.
         process_group: group of the ranks that share the data; None takes the default group. Without
             a group, each rank ends with its own part.
         options: `num_workers` and the others that `BlockLoader` passes to

@@ -33,7 +33,6 @@ def pack_carry(
     Args:
         one_each: `pack` puts one sequence into a block. Otherwise random short sequences first
             fill up the blocks of last pieces.
-        options: options of the packer, except ``long``.
     """
     pieces = sequence, _, length = whole_pieces(lengths, t_max, "split")
     is_long = lengths[sequence] > t_max

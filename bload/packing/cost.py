@@ -52,8 +52,6 @@ def fit_cost(work: Sequence[tuple[float, ...]], seconds: Sequence[float]) -> Cos
         work: slots, frames, pairs, walked slots and launches of every micro-batch, at least five.
         seconds: time of every micro-batch, ``(micro-batches,)``.
     """
-    if len(work) < 5 or np.shape(work) != (len(seconds), 5) or not np.min(seconds) > 0:
-        raise InputError("give five numbers of work, and seconds above 0, for five batches or more")
     work_MW = np.array(work, dtype=float) / (1000 * np.array(seconds, dtype=float)[:, None])
     fits, ones_M = [], np.ones(len(work_MW))
     subsets = chain.from_iterable(combinations(range(5), size) for size in range(1, 6))

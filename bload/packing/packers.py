@@ -98,7 +98,6 @@ def natural_t_max(lengths: ArrayLike, packer: str, multiple_of: int = 1) -> int:
 
     Args:
         lengths: frames of every sequence, ``(sequences,)``.
-        packer: a key of `PACKERS`.
         multiple_of: the size is rounded to a multiple of this; that of clips down, others up.
     """
     lengths = np.asarray(lengths)
@@ -126,11 +125,8 @@ def make_plan(
         packer: a key of `PACKERS`.
         t_max: slots in a block; None takes `natural_t_max`.
         seed: random seed; `rng` is by default ``np.random.default_rng([seed, epoch])``.
-        epoch: number of the epoch, from 0.
         block_sizes: block sizes, `t_max` the largest; empty for `t_max` alone.
         multiple_of: slots of every segment and block are a multiple of this, see `Planner`.
-        rng: the only source of randomness.
-        options: options of the packer.
 
     Raises:
         InputError: unknown packer or option, a number out of range, a length that does not fit.

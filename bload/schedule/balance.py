@@ -30,8 +30,6 @@ Steps = list[np.ndarray]
 """Units of each step, ``(units,)``."""
 WINDOW = 16
 """Steps whose units `window` sorts together."""
-MOST_ROWS = 1024
-"""Rows of a step that any plan may have."""
 LEVELS = 0.7, 0.85, 0.95
 """Quantiles of the cost at which the levels of `queue` begin."""
 
@@ -176,7 +174,7 @@ def make_schedule(
     if not plan.has_one_size:
         rows, size = 1, ranks * micro_batches  # a unit is a micro-batch already
         cost_U = cost_U + cost.of_shape(plan.slots[block_B[unit_offsets[:-1]]])
-    if plan.carries and size > max(2 * plan.blocks, MOST_ROWS):
+    if plan.carries and size > max(2 * plan.blocks, 1024):
         raise InputError(
             f"a step of all ranks takes {size} rows and the epoch has {plan.blocks} blocks; lower "
             "batch_slots or micro_batches"

@@ -25,6 +25,3 @@ def test_a_fit_finds_the_cost_behind_times():
     found = fit_cost(work.tolist(), seconds.tolist())
     assert found.slot == pytest.approx(2.4, rel=0.05)
     assert min(found.frame, found.pair, found.launch) >= 0
-    for wrong in (seconds[1:], 0 * seconds):
-        with pytest.raises(InputError, match="five numbers of work, and seconds above 0"):
-            fit_cost(work, wrong)
