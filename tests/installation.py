@@ -9,22 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-NOT_COPIED = (
-    ".*",
-    "__pycache__",
-    "*.egg-info",
-    "build",
-    "dist",
-    "runs",
-    "data",
-    "wandb",
-    "results",
-)
+LEFT_OUT = (".*", "__pycache__", "*.egg-info", "build", "dist", "runs", "data", "wandb", "results")
 
 
 def copy_checkout(folder: Path) -> Path:
     """Copy what is built from, with all packages that must stay out; a build writes into it."""
-    top = shutil.ignore_patterns(*NOT_COPIED)
+    top = shutil.ignore_patterns(*LEFT_OUT)
     inside = shutil.ignore_patterns("__pycache__")
 
     def ignored(path: str, names: list[str]) -> set[str]:
@@ -59,7 +49,7 @@ class Environment:
 
     def install(self, *arguments: str | Path) -> None:
         """Install by pip, from the registry what is not here."""
-        self.run("-m", "pip", "install", "--quiet", *arguments, cwd=ROOT.parent)
+        self.run("-m", "pip", "install", "--quiet", "--no-compile", *arguments, cwd=ROOT.parent)
 
     def run(
         self, *arguments: str | Path, cwd: Path, fails: bool = False, more: Mapping[str, str] = {}

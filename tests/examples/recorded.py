@@ -5,12 +5,15 @@
 It runs in FOLDER/whole; in FOLDER/killed, where every rank ends at once after so many batches, as
 one that is killed; and goes on in copies of that: in FOLDER/resumed, and in FOLDER/elastic on three
 ranks. Ranks write a line per batch: its sequences, and a digest of the parameters before it. They
-are forked from this process, which has imported torch, since that takes longest.
+are forked from this process, which has imported what the example does, since that takes longest.
 """
 
+import gc
 import hashlib
+import importlib
 import json
 import os
+import re
 import runpy
 import shutil
 import socket
@@ -87,6 +90,11 @@ def launch(example: Path, folder: Path, stop: int | None = None, count: int = 2)
 if __name__ == "__main__":
     example, folder = map(Path, sys.argv[1:3])
     sys.path.insert(0, str(example.parent))
+    import torch._dynamo  # as optimisers do
+
+    for name in re.findall(r"^(?:from|import) (\S+)", example.read_text(), re.M):
+        importlib.import_module(name)
+    gc.freeze()
     assert launch(example, folder / "whole") == [0, 0]
     assert launch(example, folder / "killed", int(sys.argv[3])) == [3, 3]
     for name, count in (("resumed", 2), ("elastic", 3)):

@@ -31,8 +31,7 @@ slow = [pytest.mark.slow, pytest.mark.dist]
 
 
 @pytest.mark.slow
-def test_layers_of_other_libraries_see_each_sequence_alone(wheel, tmp_path):
-    environment = Environment(tmp_path / "environment", wheel, "torchrl", "x-transformers")
+def test_layers_of_other_libraries_see_each_sequence_alone(environment, tmp_path):
     environment.run(ROOT / "tests/examples/layers_of_libraries.py", cwd=tmp_path)
 
 
@@ -50,7 +49,7 @@ class Run:
 def environment(wheel, tmp_path_factory):
     files = [("-r", FOLDER / f"requirements-{name}.txt") for name in TRAINERS]
     folder = tmp_path_factory.mktemp("trainers") / "environment"
-    return Environment(folder, wheel, *chain.from_iterable(files))
+    return Environment(folder, wheel, "torchrl", "x-transformers", *chain.from_iterable(files))
 
 
 @pytest.fixture(scope="module", params=TRAINERS)
