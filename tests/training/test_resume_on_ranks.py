@@ -15,10 +15,9 @@ from training.evaluation import evaluate_checkpoint
 from training.optimiser import rate_factor
 from training.stopping import AgreedError
 
-OFTEN = ("train.eval_every=1", "train.checkpoint_minutes=0", "train.log_every=1")
-
-
-SHORT = ("loader=naive", "train.epochs=1", "train.checkpoint_minutes=0", "train.log_every=1")
+SAVING = (*jobs.SMALL_MODEL, "train.checkpoint_minutes=0", "train.log_every=1")
+OFTEN = (*SAVING, "train.eval_every=1")
+SHORT = (*SAVING, "loader=naive", "train.epochs=1")
 """A block a video: 4 steps of 2 ranks, 3 of 3."""
 APART = ("train.sync=local", "train.sync_every=3", "train.ema=0.5")
 
@@ -86,7 +85,7 @@ def test_a_run_on_four_two_one_and_two_ranks_takes_the_same_steps(
     config, tmp_path, two_ranks, four_ranks, options
 ):
     """Steps of 180 slots, the same ones, whichever ranks share them out."""
-    often = (*OFTEN, *options, "train.epochs=4", "train.checkpoint_minutes=0", "run.name=here")
+    often = (*OFTEN, *options, "train.epochs=4", "run.name=here")
     train.train(config(*often, "train.batch_slots=180", runs="whole"), one_rank())
     two, four = config(*often, "train.batch_slots=90"), config(*often, "train.batch_slots=45")
     four_ranks.run(train_until, four, (1, 1))  # inside an epoch
