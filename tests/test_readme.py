@@ -10,17 +10,20 @@ import pytest
 ROOT = Path(__file__).parents[1]
 BLOCKS = re.findall(r"^```bash\n(.*?)^```$", (ROOT / "README.md").read_text(), re.S | re.M)
 LINES = [line.split("  #")[0].split(" && ")[-1] for block in BLOCKS for line in block.splitlines()]
-SMALL = "dataset.train_videos=8 dataset.test_videos=2 dataset.validation_videos=2"
-SMALL += " dataset.final_videos=2 train.epochs=1"
+FEW = "dataset.train_videos=8 dataset.test_videos=1 dataset.validation_videos=1"
+FEW += " dataset.final_videos=1 train.epochs=1"
+SMALL = f"{FEW} model.decoder_layers=1 wandb.mode=disabled"
 ENDS, TABLE = "Recall@20, with constraint", "table.md and table.csv"
 ADDED = {  # part of a line -> what is added to it, and what it prints
     "pytest": None,  # .ci/run types this line
     "eval.py": ("", "needs memory"),
     "bload table": ("", "bload_exact"),
     "experiment=action_genome": ("", "annotations"),
+    "size=quick": (f"{SMALL} loader=bload", TABLE),
     "tmax_sweep": (f"{SMALL} train.seed=2 loader.t_max=32,64 loader=bload", TABLE),
     "paper_table": (f"{SMALL} loader=naive,bload", TABLE),
     "-m ": (SMALL, TABLE),
+    "torchrun train.py": (FEW, ENDS),
     "train.py": (SMALL, ENDS),
 }
 """The first that is part of a line holds for it."""
