@@ -26,6 +26,7 @@ from training.compose import compose_job
 from training.optimiser import build_optimisers
 
 GPU = torch.device("cuda", 0)
+STARTS = torch.tensor([[True, False, True, False], [True, False, False, False]])
 
 
 class WithoutValues(FakeTensorMode):
@@ -86,31 +87,28 @@ def test_a_step_has_one_precision_and_waits_for_the_matcher_alone(gpu, override,
     gpu.waits = 0
     model.recomputed_share = 0.5
     losses_of = Criterion(**vars(cfg.loss))
-    starts = torch.tensor([[True, False, True, False], [True, False, False, False]])
     valid = torch.tensor([[True, True, True, False], [True, True, True, True]])
     extents = torch.rand(2, 4, 2) / 2 + 0.5
     precisions = set()
     for module in model.backbone.modules():
         module.register_forward_hook(lambda *call: precisions.add(call[2].dtype))
     pixels = torch.zeros(2, 4, 3, 64, 64, dtype=torch.uint8, device=GPU)
-    frames = Frames(pixels, starts, valid, extents, torch.ones(2, 4))
+    frames = Frames(pixels, STARTS, valid, extents, torch.ones(2, 4))
     with torch.autocast("cuda", torch.bfloat16, enabled=amp):
         outputs = model(frames)
     targets = to_tensors(annotate(0, 7), GPU)
-    total = loss_divisors(targets.objects, model.queries)
-    losses = losses_of(outputs, targets, valid, total)
+    losses = losses_of(outputs, targets, valid, loss_divisors(targets.objects, model.queries))
     assert losses["loss"].device == GPU
     assert losses["loss"].dtype == torch.float32
     if override == "model=dds" or not amp:  # torch computes group norms in float32
         assert precisions == {torch.bfloat16 if amp else torch.float32}
-    assert gpu.waits == 1  # costs
     optimisers = build_optimisers(model, cfg.train)
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
     nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     for optimiser in optimisers:
         optimiser.step()
-    assert gpu.waits == 1
+    assert gpu.waits == 1  # costs
 
 
 @pytest.mark.parametrize("part", TEMPORAL_PARTS)
@@ -120,8 +118,7 @@ def test_what_is_recorded_copies_nothing_and_waits_for_nothing(gpu, part):
     with GPU:
         model = build_model(cfg.model).train()
         pixels = torch.zeros(2, 4, 3, 64, 64, dtype=torch.uint8)
-    starts = torch.tensor([[True, False, True, False], [True, False, False, False]])
-    frames = Frames(pixels, starts, starts, torch.rand(2, 4, 2) / 2 + 0.5, torch.ones(2, 4))
+    frames = Frames(pixels, STARTS, STARTS, torch.rand(2, 4, 2) / 2 + 0.5, torch.ones(2, 4))
     core = FlatCore(model, frames, partial(torch.autocast, "cuda", cache_enabled=False))
     inputs = core.tensors(frames)
     gpu.waits, gpu.copies = 0, 0

@@ -17,7 +17,6 @@ from models.dds import RECOMPUTED_AT_ONCE
 from models.frames import Frames
 from tests.models.conftest import SIDE, SMALL, tensors
 
-TOKENS = (SIDE // 8) ** 2
 SMALL_COST = replace(SMALL, decoder_layers=1, temporal_layers=1, norm_first=False)
 SHAPE_BT = (24, 3)
 

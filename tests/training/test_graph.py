@@ -60,8 +60,7 @@ def test_pictures_with_margins_are_replayed_after_an_example_without(config, ord
 def test_ddp_comes_last(config, order, tmp_path):
     ranks, cfg = one_rank(), config(AUTO, "loader.t_max=64")
     training = build.open_training(cfg, ranks, open_data(cfg, ranks))
-    meeting = f"file://{tmp_path}/meeting"
-    torch.distributed.init_process_group("gloo", meeting, rank=0, world_size=1)
+    torch.distributed.init_process_group("gloo", f"file://{tmp_path}/it", rank=0, world_size=1)
     try:
         batch = next(iter(training.loader))
         build.in_parallel(training.parallel, ranks, training.to_frames(batch)[0])
@@ -87,7 +86,9 @@ def test_it_says_why_steps_are_not_recorded(line, config, order, capsys):
 
 
 def fail(*_):
-    raise RuntimeError("operation not permitted when stream is capturing")
+    error = RuntimeError("an earlier error")  # as the end of a capture says
+    error.__context__ = RuntimeError("operation not permitted when stream is capturing")
+    raise error
 
 
 def go_wrong(core, inputs):

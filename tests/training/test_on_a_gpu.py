@@ -20,6 +20,13 @@ def test_losses_are_those_of_the_cpu(config, temporal, capsys):
     assert "not recorded" not in capsys.readouterr().out
 
 
+def test_what_is_recorded_draws_and_learns_as_without_graphs(config):
+    lines = "model.dropout=0.1", "train.amp=off", "train.epochs=1"
+    runs = [take_steps(config(*lines, way), GPU) for way in (AUTO, "train.cuda_graph=off")]
+    recorded, plain = ([step.losses["loss"] for step in steps] for steps in runs)
+    assert recorded == pytest.approx(plain, rel=1e-3)
+
+
 @pytest.mark.parametrize("amp", ["auto", "off"])
 def test_a_step_waits_for_the_matcher_and_for_the_losses(config, amp):
     steps = take_steps(config(f"train.amp={amp}", AUTO), GPU)

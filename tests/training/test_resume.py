@@ -91,9 +91,7 @@ def train_in_two_goes(config, at):
     ],
     ids=["a-worker-dropout-batches-and-pairs", "carry-and-average", "recorded"],
 )
-def test_an_interrupted_run_ends_with_the_same_weights(
-    config, tmp_path, whole_run, options, monkeypatch
-):
+def test_an_interrupted_run_ends_as_a_whole_one(config, tmp_path, whole_run, options, monkeypatch):
     monkeypatch.setattr(graph, "DEVICE", "cpu")  # for train.cuda_graph alone
     monkeypatch.setattr(torch.cuda, "make_graphed_callables", lambda core, inputs: core)
     # Step 3 of the second epoch: step 2 was trained after the last checkpoint, and is lost.
