@@ -29,11 +29,6 @@ ADDED = {  # part of a line -> what is added to it, and what it prints
 """The first that is part of a line holds for it."""
 
 
-def test_the_lines_cover_what_the_project_is_for():
-    for part in ("loader=bload", "nproc_per_node", "paper_table", "tmax_sweep", "checkpoint="):
-        assert any(part in line for line in LINES), part
-
-
 @pytest.mark.slow
 def test_lines_run_as_typed(tmp_path):
     for name in ("train.py", "eval.py"):

@@ -7,7 +7,6 @@ import pytest
 
 from tests.installation import torchrun
 from tests.training.jobs import PAGELESS, REPOSITORY
-from training.ranks import join_ranks
 
 LAUNCHERS = {"python": [sys.executable], "torchrun": [sys.executable, *torchrun(2)]}
 SHORT = ("train.epochs=1", "loader.t_max=53,9", "loader=naive,bload")
@@ -46,12 +45,6 @@ def test_a_reference_to_no_key_is_refused_in_a_sentence():
     assert done.stderr.startswith("error: Interpolation key 'nope' not found")
     done = run("python", "-m", "experiment=ablations,one_rank", script="train.py")
     assert (done.returncode, done.stderr.count("is a sweep itself")) == (2, 2)
-
-
-def test_a_rank_without_a_world_is_refused_in_a_sentence(monkeypatch):
-    monkeypatch.setenv("RANK", "1")
-    with pytest.raises(ValueError, match="RANK is 1 but WORLD_SIZE is not set; start by torchrun"):
-        join_ranks("cpu", 60)
 
 
 FAULTY = """
