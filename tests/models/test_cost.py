@@ -89,7 +89,6 @@ def test_as_few_pictures_are_recomputed_as_let_a_step_fit():
     cost = NetworkCost(100, 0, 10, 11_000, 10_000)
     for count, room in ((0, 12_600), (1, 12_599), (1, 11_600), (3, 9_600), (10, 1_000)):
         assert cost.least_share(room) == count / 10
-    # a chunk, at the end
     assert replace(cost, frames=100).step_bytes(1) == 1600 + RECOMPUTED_AT_ONCE * 100
 
 
