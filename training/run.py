@@ -93,8 +93,11 @@ class Run:
             losses = sum_losses(figures.losses, self.ranks)
             row = {**losses, "norm": figures.norm, "lr": figures.lr}
             self.tracker.log("step", self.epoch + 1, step, row)
-            line = f"epoch {self.epoch + 1:>3}/{self.epochs}  step {step}/{self.loader.steps}"
-            self.ranks.print(f"{line}  loss {losses['loss']:.3f}")
+            steps = self.loader.steps
+            left = (self.epochs - self.epoch) * steps - step
+            minutes = self.sums.seconds["seconds"] / step * left / 60
+            line = f"epoch {self.epoch + 1:>3}/{self.epochs}  step {step}/{steps}"
+            self.ranks.print(f"{line}  loss {losses['loss']:.3f}  {minutes:.0f} min left")
 
     def save_or_stop(self) -> None:
         """Save if due between two steps, before an evaluation, and after an epoch; on all ranks.
