@@ -114,7 +114,8 @@ def overview(
         for way, runs in ways.items():
             value = values.get(way, nan)
             summary = {"loader": way, **runs.iloc[0].reindex(["t_max", "lengths"])}
-            known = paper.cell(way, figure) if paper.is_papers_loader(summary) else ""
+            is_papers = way != "bload_exact" and figure and paper.is_papers_loader(summary)
+            known = (paper.cell(way, figure) or "-") if is_papers else ""
             ours = "" if isnan(value) else f"{value:,.{digits}f}"
             cells.append(" / ".join(filter(None, (known, ours))))
         if any(cells):

@@ -162,7 +162,7 @@ def evaluate(
 ) -> tuple[dict[str, float], RecallMeter]:
     """Return the recall of `model` on all frames of `source`, in 0..1, and its meter.
 
-    That of the videos' yardsticks stands beside it. All is equal on every rank.
+    That of the videos' yardsticks stands beside it. All but the times is equal on every rank.
 
     Args:
         iou: of boxes, as for `RecallMeter`.

@@ -95,7 +95,7 @@ class Run:
             self.tracker.log("step", self.epoch + 1, step, row)
             steps = self.loader.steps
             left = (self.epochs - self.epoch) * steps - step
-            minutes = self.sums.seconds["seconds"] / step * left / 60
+            minutes = self.sums.seconds["seconds"] / max(step - 1, 1) * left / 60
             line = f"epoch {self.epoch + 1:>3}/{self.epochs}  step {step}/{steps}"
             self.ranks.print(f"{line}  loss {losses['loss']:.3f}  {minutes:.0f} min left")
 

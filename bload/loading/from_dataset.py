@@ -162,6 +162,8 @@ def from_dataset(
             than item 0.
     """
     check_choice("targets_per", targets_per, ("frame", "sequence"))
+    if not isinstance(objects, bool) and not hasattr(objects, "__iter__"):
+        raise InputError(f"objects is {objects!r}; give True, False or the keys of targets")
     if not hasattr(dataset, "__len__") or isinstance(dataset, Mapping | IterableDataset):
         raise InputError(
             f"a data set has len and [i] with a number i, and {type(dataset).__name__} has not; "

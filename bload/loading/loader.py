@@ -129,7 +129,7 @@ class BlockLoader:
                 yield batch
         except InputError as error:
             # A worker's error contains its traceback; the message is the last line.
-            raise InputError(str(error).rstrip().rsplit("InputError: ", 1)[-1]) from None
+            raise InputError(str(error).rstrip().rsplit("errors.InputError: ", 1)[-1]) from None
 
     def by_step(self) -> Iterator[list[Batch]]:
         """Yield the batches of each step as one list."""

@@ -122,7 +122,6 @@ def make_plan(
 
     Args:
         lengths: frames of every sequence, ``(sequences,)``.
-        packer: a key of `PACKERS`.
         t_max: slots in a block; None takes `natural_t_max`.
         seed: random seed; `rng` is by default ``np.random.default_rng([seed, epoch])``.
         block_sizes: block sizes, `t_max` the largest; empty for `t_max` alone.

@@ -61,7 +61,7 @@ def check_fit(
         ways = ["truncate"] if multiple_of > 1 else ["split", "truncate"]
         raise InputError(
             f"sequence {name(s)} has {lengths[s]} frames but t_max is {t_max}; raise it to "
-            f"{longest}, the longest, or set long to {any_of(ways)}"
+            f"{longest}, the longest, or set long={any_of(ways)}"
         )
 
 

@@ -91,7 +91,7 @@ def test_what_does_not_align_is_refused():
     for message, options in {
         "t_max is 100; give multiples of 8": {"t_max": 100},
         "multiple_of=8 does not go with long=carry; leave one out": {"t_max": 96, "long": "carry"},
-        "t_max is 48; raise it to 96, the longest, or set long to truncate$": {"t_max": 48},
+        "t_max is 48; raise it to 96, the longest, or set long=truncate$": {"t_max": 48},
     }.items():
         with pytest.raises(InputError, match=message):
             make_plan(LENGTHS, "bload", **{"multiple_of": 8, **options})
