@@ -34,8 +34,8 @@ COLUMNS = (
 NOTES = """
 fewest: a lower bound on the blocks of any packing of the kept frames
 used: share of the slots of the blocks that hold a frame; fillers left out
-vs naive, vs ragged: how many times fewer slots than with naive padding or
-    ragged batches; fillers of the last step, and waiting for other ranks, count
+vs naive, vs ragged: how many times fewer slots than naive padding or ragged
+    batches at this T_max; fillers, and waiting for other ranks, count
 sampling, mix: T_max is the mean length
 clips=all: every whole clip of a video, not one per video and epoch
 draw=length: draws a length that fits, then a video of it (the authors' code)

@@ -204,7 +204,7 @@ class _Check:
         if len(self.chosen) < 2 and alone is None:
             raise InputError(
                 "no block of this batch holds two sequences to keep apart; give a batch of more "
-                "segments than blocks, or `alone` if none has them (bucket, single)"
+                "segments than blocks, or `alone` if none has (bucket, single, carry)"
             )
         for index in self.chosen:
             columns = table.block_S, table.slot_S, table.length_S
