@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -100,7 +101,8 @@ def compose_job(name: str, overrides: Sequence[str]) -> Any:
 
 def hydras_words(error: CompactHydraException) -> str:
     """Return an error's message without names of our classes, and without advice to add a key."""
-    lines = "\n".join(filter(None, map(str, (error, error.__cause__ or "")))).splitlines()
+    words = "\n".join(filter(None, map(str, (error, error.__cause__ or ""))))
+    lines = re.sub(r" not in '\w+'", " is unknown; --help lists all keys", words).splitlines()
     hidden = "\t_", "To append to your config", "    reference_type=", "    object_type="
     return "\n".join(line for line in lines if not line.startswith(hidden))
 

@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -93,11 +94,11 @@ class Run:
             losses = sum_losses(figures.losses, self.ranks)
             row = {**losses, "norm": figures.norm, "lr": figures.lr}
             self.tracker.log("step", self.epoch + 1, step, row)
-            steps = self.loader.steps
-            left = (self.epochs - self.epoch) * steps - step
-            minutes = self.sums.seconds["seconds"] / max(step - 1, 1) * left / 60
+            steps, epochs = self.loader.account.steps, self.epochs - self.epoch
+            left = self.sums.seconds["seconds"] / max(step - 1, 1) * (epochs * steps - step)
             line = f"epoch {self.epoch + 1:>3}/{self.epochs}  step {step}/{steps}"
-            self.ranks.print(f"{line}  loss {losses['loss']:.3f}  {minutes:.0f} min left")
+            time_left = timedelta(seconds=round(left))
+            self.ranks.print(f"{line}  loss {losses['loss']:.3f}  {time_left} left")
 
     def save_or_stop(self) -> None:
         """Save if due between two steps, before an evaluation, and after an epoch; on all ranks.
