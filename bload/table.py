@@ -40,7 +40,7 @@ sampling, mix: T_max is the mean length
 clips=all: every whole clip of a video, not one per video and epoch
 draw=length: draws a length that fits, then a video of it (the authors' code)
 """
-COUNTS = "blocks", "padding", "deleted", "utilisation", "lower_bound", "lower_bound_padding"
+COUNTS = "num_blocks", "padding", "deleted", "utilisation", "lower_bound", "lower_bound_padding"
 """Attributes of a plan that a row has."""
 
 
@@ -102,8 +102,8 @@ def table_rows(
             ]
             name = " ".join([packer, *(f"{key}={value}" for key, value in options.items())])
             row: dict[str, Any] = {"loader": name, "t_max": plans[0].t_max}
-            for key in COUNTS:  # ints where all counts are equal
-                counts = [getattr(plan, key) for plan in plans]
+            for figure in COUNTS:  # ints where all counts are equal
+                counts, key = [getattr(plan, figure) for plan in plans], figure.removeprefix("num_")
                 row[key] = counts[0] if len(set(counts)) == 1 else float(np.mean(counts))
             loads = [make_schedule(plan, ranks, batch_slots).loads() for plan in plans]
             row["steps"] = float(np.mean([len(load_SR) for load_SR in loads]))

@@ -129,7 +129,7 @@ def test_what_is_recorded_copies_nothing_and_waits_for_nothing(gpu, part):
 def test_batches_and_boundaries_wait_for_nothing(gpu):
     source = from_dataset([torch.zeros(count, dtype=torch.int64) for count in (3, 2, 4)], len)
     data, plan = BlockDataset(source), make_plan(source.lengths, "bload", 6)
-    batch = collate_blocks([data[plan.block(index)] for index in range(plan.blocks)])
+    batch = collate_blocks([data[plan.block(index)] for index in range(plan.num_blocks)])
     batch = batch.to(GPU, non_blocking=True)
     forms = (
         *(batch.cu_seqlens, batch.segment_position_BT, batch.seq_idx_BT, batch.attention_mask()),

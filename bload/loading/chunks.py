@@ -97,7 +97,7 @@ class ChunkPlanner(Planner):
         place = np.arange(first, min(first + self.chunk, sequences))
         members = permuted(place, sequences, keys)
         plan = self._plan_chunk(members, epoch, chunk)
-        self._counts[epoch, chunk] = plan.blocks
+        self._counts[epoch, chunk] = plan.num_blocks
         return members, plan
 
     def counts(self, position: Position) -> list[int]:
@@ -118,7 +118,7 @@ class ChunkPlanner(Planner):
         chunks = (
             self.plan_of(position.epoch, chunk) for chunk in range(position.chunk, self.chunks)
         )
-        entries = ((members, plan, b) for members, plan in chunks for b in range(plan.blocks))
+        entries = ((members, plan, b) for members, plan in chunks for b in range(plan.num_blocks))
         blocks = islice(entries, position.first_block, None)
         while step := [*islice(blocks, self.blocks_per_step)]:
             frames = sum(int(plan.block_frames[b]) for _, plan, b in step)

@@ -114,7 +114,7 @@ class Planner:
         elif block_sizes > 1:
             plan = self.plan_anew(0)
             given = plan.sequence_lengths, self.t_max, int(block_sizes), self.batch_slots, cost
-            sizes = choose_sizes(*given, one_each=plan.segments == plan.blocks)
+            sizes = choose_sizes(*given, one_each=plan.num_segments == plan.num_blocks)
             rounded = np.unique(round_up(np.array(sizes), self.multiple_of))
             self.block_sizes = tuple(rounded.tolist()) if len(rounded) > 1 else ()
         self._plan: Plan | None = None
@@ -203,7 +203,7 @@ class Planner:
         if position.step == position.first_step:
             return position
         block = position.first_block + (position.step - position.first_step) * before
-        block = min(block, self.plan(position.epoch).blocks)
+        block = min(block, self.plan(position.epoch).num_blocks)
         return position._replace(first_step=position.step, first_block=block)
 
     def describe(self, position: Position) -> str:
@@ -214,7 +214,7 @@ class Planner:
             count, unit, size = self.micro_batches, "batches", "up to "
         sequence = plan.sequence
         if self.last == "drop":
-            is_trained_B = np.isin(np.arange(plan.blocks), self.schedule(position).block)
+            is_trained_B = np.isin(np.arange(plan.num_blocks), self.schedule(position).block)
             sequence = sequence[is_trained_B.repeat(np.diff(plan.offsets))]
         trained = len(np.unique(sequence))
         padded = trained * int(self.lengths.max())  # slots if each is padded to the longest

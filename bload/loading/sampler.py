@@ -152,7 +152,7 @@ class BlockSampler(Sampler[list[Block]]):
         Steps count equally. After an elastic resume, steps before it count by their blocks.
         """
         first_step, blocks = self.position.first_step, self.planner.first_block(self.position)
-        before = Fraction(blocks, self.plan.blocks)
+        before = Fraction(blocks, self.plan.num_blocks)
         return before + (1 - before) * Fraction(step - first_step, max(self.schedule.steps, 1))
 
     def __len__(self) -> int:

@@ -46,6 +46,6 @@ def pack_carry(
         short = np.delete(short, order)
     if len(short):
         plan = pack(length[short], t_max, rng, **options)
-        blocks += [short[plan.block(b).sequence].tolist() for b in range(plan.blocks)]
+        blocks += [short[plan.block(b).sequence].tolist() for b in range(plan.num_blocks)]
     blocks = [blocks[b] for b in rng.permutation(len(blocks))]
     return plan_from_blocks(blocks, pieces, lengths, t_max, carries=True)

@@ -32,7 +32,7 @@ class Cost:
 
     def of_blocks(self, plan: Plan) -> np.ndarray:
         """Return the cost of each block, ``(blocks,)``, without walk and launch."""
-        squares = np.bincount(plan.block_of_segment(), plan.length.astype(float) ** 2, plan.blocks)
+        squares = np.bincount(plan.block_of_segment(), (1.0 * plan.length) ** 2, plan.num_blocks)
         return self.slot * plan.slots + self.frame * plan.block_frames + self.pair * squares
 
     def of_shape(self, t_max: ArrayLike) -> np.ndarray:

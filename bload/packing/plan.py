@@ -109,8 +109,8 @@ class Plan:
 
     def __repr__(self) -> str:
         return (
-            f"Plan({self.blocks:,} blocks of up to {self.t_max:,} slots, "
-            f"{self.segments:,} segments of {self.sequences:,} sequences)"
+            f"Plan({self.num_blocks:,} blocks of up to {self.t_max:,} slots, "
+            f"{self.num_segments:,} segments of {self.num_sequences:,} sequences)"
         )
 
     def _check(self) -> None:
@@ -129,7 +129,7 @@ class Plan:
         if self.sequence.min() < 0 or self.sequence.max() >= len(self.sequence_lengths):
             raise ValueError("a segment names a sequence that the data set does not have")
         self._check_inside()
-        if len(self.slots) != self.blocks or self.slots.max(initial=0) > self.t_max:
+        if len(self.slots) != self.num_blocks or self.slots.max(initial=0) > self.t_max:
             raise ValueError(f"a plan needs slots for each of its blocks, at most {self.t_max}")
         used = self._by_block(round_up(self.length, self.multiple_of))
         if np.any(used > self.slots):
@@ -137,8 +137,8 @@ class Plan:
             raise ValueError(f"block {b} holds {used[b]} frames; t_max is {self.slots[b]}")
         if len(self.batches):
             starts, ends = self.batches[:-1], self.batches[1:]
-            if starts[0] != 0 or ends[-1] != self.blocks or np.any(ends <= starts):
-                raise ValueError(f"batches must run from 0 to the {self.blocks} blocks")
+            if starts[0] != 0 or ends[-1] != self.num_blocks or np.any(ends <= starts):
+                raise ValueError(f"batches must run from 0 to the {self.num_blocks} blocks")
             batch = np.repeat(np.arange(len(starts)), ends - starts)
             if np.any(np.diff(self.slots) * (np.diff(batch) == 0)):
                 raise ValueError("blocks of one batch must have equally many slots")
@@ -166,17 +166,17 @@ class Plan:
             raise ValueError("a frame appears twice in the plan")
 
     @property
-    def blocks(self) -> int:
+    def num_blocks(self) -> int:
         """Blocks of the epoch."""
         return len(self.offsets) - 1
 
     @property
-    def segments(self) -> int:
+    def num_segments(self) -> int:
         """Segments in all blocks."""
         return len(self.sequence)
 
     @property
-    def sequences(self) -> int:
+    def num_sequences(self) -> int:
         """Sequences of the data set."""
         return len(self.sequence_lengths)
 
@@ -208,7 +208,7 @@ class Plan:
     @property
     def utilisation(self) -> float:
         """Share of slots that hold a frame."""
-        return self.placed / self.processed if self.blocks else 1.0
+        return self.placed / self.processed if self.num_blocks else 1.0
 
     @cached_property
     def has_one_size(self) -> bool:
@@ -222,7 +222,7 @@ class Plan:
 
     def _by_block(self, values: np.ndarray) -> np.ndarray:
         """Return the sum of the values of each block's segments."""
-        running = np.zeros(self.segments + 1, dtype=np.int64)
+        running = np.zeros(self.num_segments + 1, dtype=np.int64)
         np.cumsum(values, out=running[1:])
         return np.diff(running[self.offsets])
 
@@ -233,7 +233,7 @@ class Plan:
         Raises:
             ValueError: a segment continues inside a block, or after a block that is not full.
         """
-        continued = np.full(self.blocks, -1)
+        continued = np.full(self.num_blocks, -1)
         later = np.flatnonzero(self.first > 0) if self.carries else np.zeros(0, np.int64)
         if len(later) == 0:
             return continued
@@ -258,7 +258,7 @@ class Plan:
     def lower_bound(self) -> int:
         """Lower bound on the blocks of any packing of these segments (see `bload.packing.bounds`).
 
-        A plan with ``blocks == lower_bound`` is proved minimal; one above it may be minimal too.
+        A plan with ``num_blocks == lower_bound`` is proved minimal; others may be minimal too.
         """
         units = round_up(self.length, self.multiple_of) // self.multiple_of
         return lower_bound(units, self.t_max // self.multiple_of)
@@ -270,8 +270,8 @@ class Plan:
 
     def block(self, index: int) -> Block:
         """Return block `index`; raise IndexError if the plan has none."""
-        if not 0 <= index < self.blocks:
-            raise IndexError(f"block {index} of a plan of {self.blocks} blocks")
+        if not 0 <= index < self.num_blocks:
+            raise IndexError(f"block {index} of a plan of {self.num_blocks} blocks")
         part = slice(self.offsets[index], self.offsets[index + 1])
         slots = int(self.slots[index])
         continues = bool(self.carries and self.continued[index] >= 0)
@@ -280,7 +280,7 @@ class Plan:
 
     def block_of_segment(self) -> np.ndarray:
         """Return the block of each segment, ``(segments,)``."""
-        return np.repeat(np.arange(self.blocks), np.diff(self.offsets))
+        return np.repeat(np.arange(self.num_blocks), np.diff(self.offsets))
 
 
 def plan_from_blocks(

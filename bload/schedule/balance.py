@@ -174,10 +174,10 @@ def make_schedule(
     if not plan.has_one_size:
         rows, size = 1, ranks * micro_batches  # a unit is a micro-batch already
         cost_U = cost_U + cost.of_shape(plan.slots[block_B[unit_offsets[:-1]]])
-    if plan.carries and size > max(2 * plan.blocks, 1024):
+    if plan.carries and size > max(2 * plan.num_blocks, 1024):
         raise InputError(
-            f"a step of all ranks takes {size} rows and the epoch has {plan.blocks} blocks; lower "
-            "batch_slots or micro_batches"
+            f"a step of all ranks takes {size} rows and the epoch has {plan.num_blocks} blocks; "
+            "lower batch_slots or micro_batches"
         )
     if plan.carries:
         steps = [*place_in_rows(plan, size, rng)]
@@ -219,11 +219,11 @@ def _make_units(plan: Plan, batch_slots: int) -> tuple[np.ndarray, np.ndarray]:
     Unit u holds ``block_B[offsets[u]:offsets[u + 1]]``.
     """
     if plan.has_one_size or len(plan.batches):
-        offsets = np.arange(plan.blocks + 1) if plan.has_one_size else plan.batches
-        return np.arange(plan.blocks), offsets
+        offsets = np.arange(plan.num_blocks + 1) if plan.has_one_size else plan.batches
+        return np.arange(plan.num_blocks), offsets
     by_size = np.argsort(plan.slots, kind="stable")
     slots = plan.slots[by_size]
-    nth = np.arange(plan.blocks) - np.searchsorted(slots, slots)  # index among blocks of its size
+    nth = np.arange(plan.num_blocks) - np.searchsorted(slots, slots)  # index among its size
     first = np.flatnonzero(nth % (batch_slots // slots) == 0)
     units = np.split(by_size, first[1:])
     units.sort(key=lambda blocks: int(blocks[0]))  # in the plan's order, which is random

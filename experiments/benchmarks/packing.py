@@ -123,7 +123,7 @@ def measure(quick: bool) -> Iterator[Row]:
                 print(f"{name} is left out: {error}")
                 continue
             plans, seconds, mibs = zip(*planned, strict=True)
-            above = max(plan.blocks - plan.lower_bound for plan in plans)
+            above = max(plan.num_blocks - plan.lower_bound for plan in plans)
             row = {"table": "packing", "lengths": case, "packer": name, "above the bound": above}
             row |= {"s": statistics.median(seconds), "MiB": max(mibs), "padded": plans[-1].padding}
             yield row

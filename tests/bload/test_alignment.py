@@ -20,7 +20,7 @@ def test_every_segment_takes_a_multiple_of_slots_and_keeps_its_frames(packer):
     assert plan.placed == plan.length.sum() == LENGTHS.sum() - plan.deleted
     if not plan.deleted:
         assert sorted(plan.length.tolist()) == sorted(LENGTHS.tolist())
-    for block in map(plan.block, range(plan.blocks)):
+    for block in map(plan.block, range(plan.num_blocks)):
         ends = block.starts + block.length
         assert not (block.starts % 8).any()
         assert (ends[:-1] <= block.starts[1:]).all()
@@ -35,8 +35,8 @@ def test_clips_are_rounded_down_so_that_the_longest_sequence_has_one():
 def test_bload_exact_keeps_its_bound_in_rounded_lengths():
     plan = make_plan(LENGTHS, "bload_exact", multiple_of=8)
     rounded = -(-LENGTHS // 8) * 8
-    assert plan.blocks == plan.lower_bound == lower_bound(rounded, 96) >= rounded.sum() / 96
-    assert plan.lower_bound_padding == plan.padding == plan.blocks * plan.t_max - LENGTHS.sum()
+    assert plan.num_blocks == plan.lower_bound == lower_bound(rounded, 96) >= rounded.sum() / 96
+    assert plan.lower_bound_padding == plan.padding == plan.num_blocks * plan.t_max - LENGTHS.sum()
 
 
 @pytest.mark.parametrize("multiple", [1, 12, 100])

@@ -299,7 +299,7 @@ def test_forms_are_on_the_device_of_the_batch_whatever_the_default_device(sequen
     with torch.device("meta"):
         assert next(iter(BlockLoader(source))).inputs_BT.is_cpu
         dataset = BlockDataset(source)
-        batch = collate_blocks([dataset[plan.block(b)] for b in (follows, *range(plan.blocks))])
+        batch = collate_blocks([dataset[plan.block(b)] for b in (follows, *range(plan.num_blocks))])
         tokens_BT = batch.inputs_BT[..., 0].long()
         forms = [
             batch.to_packed(batch.inputs_BT).data,

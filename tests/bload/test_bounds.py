@@ -32,4 +32,4 @@ def test_the_bound_is_that_of_the_literature_and_no_plan_is_below_it():
         lengths = rng.integers(low, int(rng.integers(low, t_max + 1)) + 1, int(rng.integers(1, 10)))
         bound = lower_bound(lengths, t_max)
         assert bound == literal_bound(lengths, t_max), (lengths, t_max)
-        assert bound <= make_plan(lengths, "bload_exact", t_max, seed=seed).blocks
+        assert bound <= make_plan(lengths, "bload_exact", t_max, seed=seed).num_blocks

@@ -51,7 +51,7 @@ def test_pieces_stand_in_one_row_of_successive_steps_on_any_number_of_ranks():
         plan = make_plan(lengths, "bload_exact", 10, long="carry")
         schedule = make_schedule(plan, ranks, 10 * rows, micro_batches=micro, rng=seven())
         trained = schedule.block[schedule.block >= 0]
-        assert np.array_equal(np.sort(trained), np.arange(plan.blocks))
+        assert np.array_equal(np.sort(trained), np.arange(plan.num_blocks))
         grid = place_in_rows(plan, 4, seven())
         whole = grid[(grid >= 0).all(1)]
         if len(whole):
@@ -71,7 +71,7 @@ def test_pieces_stand_in_one_row_of_successive_steps_on_any_number_of_ranks():
                 assert place[block] == (place[before][0] + 1, *place[before][1:])
         # no longer than the longest sequence or all blocks take
         longest = -(-lengths.max() // 10)
-        assert schedule.steps <= max(-(-plan.blocks // 4), longest) + longest - 1
+        assert schedule.steps <= max(-(-plan.num_blocks // 4), longest) + longest - 1
 
 
 class Sum:

@@ -47,7 +47,7 @@ def test_hard_lengths_take_bounded_work_and_no_more_blocks_than_sorted_ones(case
         return fullest_subset(pool, *others)
 
     monkeypatch.setattr("bload.packing.squeeze.fullest_subset", count)
-    blocks = make_plan(lengths, "bload_exact", t_max).blocks
+    blocks = make_plan(lengths, "bload_exact", t_max).num_blocks
     assert sum(pooled) <= 2 * WORK
     assert lower_bound(lengths, t_max) <= blocks <= len(plain_best_fit_decreasing(lengths, t_max))
 
@@ -55,9 +55,9 @@ def test_hard_lengths_take_bounded_work_and_no_more_blocks_than_sorted_ones(case
 def test_the_bound_is_reached_by_a_heavy_tail_and_beside_lengths_that_nothing_fits_beside():
     drawn = np.random.default_rng(0).lognormal(6.0, 1.3, 100_000).clip(1, 8192)
     plan = make_plan(drawn.astype(int), "bload_exact", 8192)
-    assert plan.blocks == plan.lower_bound
+    assert plan.num_blocks == plan.lower_bound
     lengths = np.repeat([9, 7, 3, 2], [500, 30, 30, 90])  # beside a 9 of 10 nothing fits
-    assert {make_plan(lengths, "bload_exact", 10, seed).blocks for seed in range(5)} == {548}
+    assert {make_plan(lengths, "bload_exact", 10, seed).num_blocks for seed in range(5)} == {548}
     for t_max in (5_000, 9_990, 10_100):  # all together hardly fill a block
         plan = make_plan([10] * 1000 + [5000], "bload_exact", t_max)
-        assert plan.blocks == plan.lower_bound
+        assert plan.num_blocks == plan.lower_bound

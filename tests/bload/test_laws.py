@@ -65,16 +65,16 @@ def distance(drawn: Counter, chances: dict) -> float:
 
 @pytest.mark.parametrize(("draw", "other"), [("video", "length"), ("length", "video")])
 def test_packings_come_with_the_chances_of_their_law(draw, other):
-    def packing(blocks):
+    def sets(blocks):
         return frozenset(map(frozenset, blocks))
 
     plans = [make_plan(LENGTHS, "bload", T_MAX, 1, epoch, draw=draw) for epoch in range(EPOCHS)]
-    drawn = Counter(packing(p.block(b).sequence.tolist() for b in range(p.blocks)) for p in plans)
-    chances = chances_by_enumeration(LENGTHS, packing, draw)
+    drawn = Counter(sets(p.block(b).sequence.tolist() for b in range(p.num_blocks)) for p in plans)
+    chances = chances_by_enumeration(LENGTHS, sets, draw)
     assert len(chances) == 9
     assert distance(drawn, chances) < 5
     # the measure can tell: the other law is far outside
-    assert distance(drawn, chances_by_enumeration(LENGTHS, packing, other)) > 19
+    assert distance(drawn, chances_by_enumeration(LENGTHS, sets, other)) > 19
 
 
 @pytest.mark.parametrize(("lengths", "rooms"), ROOMS.values(), ids=ROOMS)
@@ -106,7 +106,7 @@ def test_every_fullest_subset_is_drawn_by_a_fair_coin():
 def test_segments_of_an_exact_block_stand_in_random_order():
     """Under the random fill a 6 comes before its 4 more often, for after a 4 a 5 fits as well."""
     plans = [make_plan([6, 5, 5, 4], "bload_exact", 10, epoch=epoch) for epoch in range(800)]
-    blocks = [plan.block(b).length.tolist() for plan in plans for b in range(plan.blocks)]
+    blocks = [plan.block(b).length.tolist() for plan in plans for b in range(plan.num_blocks)]
     pairs = Counter(tuple(block) for block in blocks if 6 in block)
     assert distance(pairs, {(6, 4): 0.5, (4, 6): 0.5}) < 5
 
@@ -114,6 +114,6 @@ def test_segments_of_an_exact_block_stand_in_random_order():
 def test_exact_packing_keeps_the_random_blocks_where_sorted_ones_are_no_fewer():
     """A 6 and a 7 share a block as often as squeezing lets them; sorted by length they never do."""
     plans = [make_plan([6, 7, 10] * 20, "bload_exact", 15, epoch=epoch) for epoch in range(10)]
-    assert {plan.blocks for plan in plans} == {40}
-    shared = [sorted(plan.block(b).length) == [6, 7] for plan in plans for b in range(plan.blocks)]
+    assert {plan.num_blocks for plan in plans} == {40}
+    shared = [sorted(p.block(b).length) == [6, 7] for p in plans for b in range(p.num_blocks)]
     assert sum(shared) > 80  # of 400 blocks

@@ -67,7 +67,7 @@ def fingerprints(batches) -> list[list]:
 
 
 def rows_of_plan(plan) -> list[list[list[int]]]:
-    rows, of_segment = [[] for _ in range(plan.blocks)], plan.block_of_segment()
+    rows, of_segment = [[] for _ in range(plan.num_blocks)], plan.block_of_segment()
     for b, s, first, n in zip(of_segment, plan.sequence, plan.first, plan.length, strict=True):
         rows[b] += [[int(s), int(first) + i] for i in range(n)]
     return rows
@@ -106,8 +106,8 @@ def test_a_loader_follows_its_own_settings_and_no_global_seed(loader, small_leng
             one.set_epoch(epoch)
             plan = make_plan(small_lengths, "bload", epoch=epoch, **settings)
             rows = rows_of(one)
-            assert rows[: plan.blocks] == rows_of_plan(plan), settings
-            assert not any(rows[plan.blocks :]), settings
+            assert rows[: plan.num_blocks] == rows_of_plan(plan), settings
+            assert not any(rows[plan.num_blocks :]), settings
     fill, drop = loader(batch_slots=60), loader(batch_slots=60, last="drop")
     assert (fill.account.filler, drop.account.filler) == (24, 0)
     assert (len(list(fill)), len(list(drop))) == (len(fill), len(fill) - 1)

@@ -70,12 +70,12 @@ def test_every_frame_appears_once_or_is_counted_as_deleted(shape):
             assert counts.max() == 1, case
             assert (counts == 0).sum() == plan.deleted, case
             if packer in WHOLE:
-                assert sorted(plan.sequence) == [*range(plan.sequences)], case
+                assert sorted(plan.sequence) == [*range(plan.num_sequences)], case
                 assert np.array_equal(plan.length, plan.sequence_lengths[plan.sequence]), case
-            filled = [plan.block(b).length.sum() for b in range(plan.blocks)]
+            filled = [plan.block(b).length.sum() for b in range(plan.num_blocks)]
             assert 1 <= min(filled) <= max(filled) <= plan.t_max, case
             assert plan.padding == sum(plan.slots - filled), case
-            assert plan.blocks >= plan.lower_bound, case
+            assert plan.num_blocks >= plan.lower_bound, case
 
 
 def test_plans_follow_seed_and_epoch_alone_and_leave_global_random_states():
@@ -97,7 +97,7 @@ def test_splitting_long_sequences_deletes_nothing_and_truncating_the_rest():
             case = packer, t_max
             split = make_plan(lengths, packer, t_max, long="split")
             assert (frame_counts(split) == 1).all(), case
-            assert split.segments == np.ceil(lengths / t_max).sum(), case
+            assert split.num_segments == np.ceil(lengths / t_max).sum(), case
             assert split.length.max() == t_max, case
             cut = make_plan(lengths, packer, t_max, long="truncate")
             assert cut.deleted == np.maximum(lengths - t_max, 0).sum() > 0, case

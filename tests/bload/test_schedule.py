@@ -28,27 +28,27 @@ def blocks_of(schedule, step, rank):
 
 def test_ranks_train_the_plan_once_in_equal_steps_and_the_account_adds_up():
     for ranks, per_rank, plan, last in product(range(1, 10), (1, 2, 5), PLANS, ("fill", "drop")):
-        case, group = (ranks, per_rank, plan.blocks, last), ranks * per_rank
+        case, group = (ranks, per_rank, plan.num_blocks, last), ranks * per_rank
         frames = per_rank * plan.t_max
-        if last == "drop" and plan.blocks < group:
-            with pytest.raises(InputError, match=rf"{plan.blocks} blocks .* {group};"):
+        if last == "drop" and plan.num_blocks < group:
+            with pytest.raises(InputError, match=rf"{plan.num_blocks} blocks .* {group};"):
                 make_schedule(plan, ranks, frames, last=last)
             continue
         schedule = make_schedule(plan, ranks, frames, last=last)
         count = schedule.account
         turns = product(range(count.steps), range(ranks))
         rows = np.array([blocks_of(schedule, *turn) for turn in turns])
-        needed = min(per_rank, -(-plan.blocks // ranks))  # no more than the fullest rank has
+        needed = min(per_rank, -(-plan.num_blocks // ranks))  # no more than the fullest rank has
         assert rows.shape == (count.steps * ranks, needed), case
         assert np.array_equal(np.sort(rows[rows >= 0]), np.arange(count.blocks)), case
         assert (rows == -1).sum() * plan.t_max == count.filler < group * plan.t_max, case
-        assert plan.blocks - count.blocks < group, case
+        assert plan.num_blocks - count.blocks < group, case
         assert count.frames == sum(plan.block(b).frames for b in range(count.blocks)), case
         assert count.frames == sum(map(schedule.frames_in_step, range(count.steps))), case
         assert count.frames + count.padding + count.filler == count.processed, case
         assert count.frames + count.deleted == plan.frames, case
         if last == "fill":
-            totals = plan.blocks, plan.padding, plan.deleted
+            totals = plan.num_blocks, plan.padding, plan.deleted
             assert (count.blocks, count.padding, count.deleted) == totals, case
 
 
@@ -64,7 +64,7 @@ def test_every_deal_trains_every_block_once_and_leaves_no_rank_idle(how):
         options = {"balance": how, "cost": SQUARES, "rng": rng}
         schedule = make_schedule(plan, ranks, 16, micro_batches=micro, **options)
         trained = schedule.block[schedule.block >= 0]
-        assert np.array_equal(np.sort(trained), np.arange(plan.blocks))
+        assert np.array_equal(np.sort(trained), np.arange(plan.num_blocks))
         counts = np.diff(schedule.rank_offsets).reshape(schedule.steps, ranks)
         assert counts.min() >= 1
         if how != "uneven":
