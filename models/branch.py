@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from models.anchors import Windows
-from models.frames import Frames
+from models.network_input import NetworkInput
 from models.position import NEAR_WAVES, sine_position
 from models.temporal import TEMPORAL_PARTS
 from models.temporal.layers import TemporalStack
@@ -94,21 +94,21 @@ class Branch(nn.Module):
             self.query_embed.weight = nn.Parameter(position_ND)
 
     def forward(
-        self, spatial_LBTND: Tensor, frames: Frames, state: Any = None
+        self, spatial_LBTND: Tensor, inputs: NetworkInput, state: Any = None
     ) -> tuple[Tensor, Any]:
         """Return embeddings of the spatial and temporal layers, ``(L, B, T, N, D)``, and the state.
 
         Args:
             spatial_LBTND: those of `spatial`, in their slots.
-            frames: on the device.
+            inputs: on the device.
             state: that of the temporal part after the slots before; None: every row begins anew.
         """
         temporal_input = spatial_LBTND[-1]
         if self.gap is not None:
-            gap_BTD = self.gap(frames.gap_BT)
+            gap_BTD = self.gap(inputs.gap_BT)
             temporal_input = temporal_input + gap_BTD[:, :, None].to(temporal_input.dtype)
         temporal, state = self.temporal(
-            temporal_input, self.query_embed.weight, frames.start_BT, state, frames.by
+            temporal_input, self.query_embed.weight, inputs.start_BT, state, inputs.by
         )
         return torch.cat((spatial_LBTND, temporal)), state
 

@@ -24,7 +24,7 @@ from bload.batch.walk_order import WalkOrder
 from models import build_model
 from models.config import ModelConfig
 from models.dds import RECOMPUTED_AT_ONCE
-from models.frames import Frames
+from models.network_input import NetworkInput
 
 GIB = 2**30
 
@@ -87,10 +87,10 @@ def measure_cost(
         model.recomputed_share = 0.0
         parts = order.slot_V, order.block_S, order.starts_S, order.last_B  # fakes cannot be pinned
         order = WalkOrder(order.rows_T, *(part.to(device) for part in parts))
-        frames = Frames(pixels, start_BT.to(device), None, None, gap_BT, order)
-        flops = count_flops(lambda: model(frames)) if with_flops else 0  # half of the time
+        inputs = NetworkInput(pixels, start_BT.to(device), None, None, gap_BT, order)
+        flops = count_flops(lambda: model(inputs)) if with_flops else 0  # half of the time
         with precision:
-            saved = count_saved_bytes(model, lambda: model(frames))
+            saved = count_saved_bytes(model, lambda: model(inputs))
             recomputable = count_saved_bytes(model, lambda: model.encode(pixels.flatten(0, 1)))
     parameters, count = sum(p.numel() for p in model.parameters()), start_BT.numel()
     return NetworkCost(parameters, flops / count, count, saved, recomputable)

@@ -28,7 +28,7 @@ from models.anchors import PersonPlace, point_references
 from models.backbone import Pointwise, build_backbone
 from models.branch import Branch, Tokens, to_key_mask
 from models.extent import CENTRES, ENDS, cell_points, cells_inside
-from models.frames import Frames
+from models.network_input import NetworkInput
 from models.outputs import CLASSES, LABELS, Outputs
 from models.position import FAR_WAVES, NEAR_WAVES, sine_position
 from models.transformer import Encoder, LayerSizes
@@ -59,7 +59,7 @@ class DDS(nn.Module):
         dropout: in attention and feed-forward; the walk through time has none.
         backbone: a name in `models.config.BACKBONES`.
         temporal: a name in `models.temporal.TEMPORAL_PARTS`.
-        time: ``gap`` adds an embedding of `Frames.gap_BT` to what the temporal decoders read.
+        time: ``gap`` adds an embedding of `NetworkInput.gap_BT` to what the temporal decoders read.
         norm_first: norm before each sub-layer instead of after it (DETR's).
         anchored: start each query of both branches at its own point. Its position is that of the
             point, most heads look around it, and object and union boxes are relative to a learned
@@ -128,18 +128,18 @@ class DDS(nn.Module):
         self.register_buffer("pixel_mean", torch.tensor(PIXEL_MEAN).view(3, 1, 1), persistent=False)
         self.register_buffer("pixel_std", torch.tensor(PIXEL_STD).view(3, 1, 1), persistent=False)
 
-    def forward(self, frames: Frames, state: Any = None) -> Outputs:
+    def forward(self, inputs: NetworkInput, state: Any = None) -> Outputs:
         """Predict every slot of a batch; predictions for padding mean nothing.
 
         Args:
             state: that of earlier `Outputs`, to continue from the last slot of each row; None:
                 every row begins anew.
         """
-        index_I = frames.valid_slots() if self.skip_padding else None
-        extent_BT2, shape_BT = frames.extent_BT2, frames.start_BT.shape
-        frames = frames.blank_padding()
-        pixels_ICHW = frames.pixels_BTCHW.flatten(0, 1)
-        extent_I2 = None if frames.extent_BT2 is None else frames.extent_BT2.flatten(0, 1)
+        index_I = inputs.valid_slots() if self.skip_padding else None
+        extent_BT2, shape_BT = inputs.extent_BT2, inputs.start_BT.shape
+        inputs = inputs.blank_padding()
+        pixels_ICHW = inputs.pixels_BTCHW.flatten(0, 1)
+        extent_I2 = None if inputs.extent_BT2 is None else inputs.extent_BT2.flatten(0, 1)
         if index_I is not None:
             pixels_ICHW = pixels_ICHW[index_I]
             extent_I2 = None if extent_I2 is None else extent_I2[index_I]
@@ -159,9 +159,9 @@ class DDS(nn.Module):
             return values_LI.unflatten(1, shape_BT)
 
         spatial_LBTND = put(self.object_branch.spatial(tokens))
-        objects, object_state = self.object_branch(spatial_LBTND, frames, object_state)
+        objects, object_state = self.object_branch(spatial_LBTND, inputs, object_state)
         spatial_LBTND = put(self.relation_branch.spatial(tokens))
-        relations, relation_state = self.relation_branch(spatial_LBTND, frames, relation_state)
+        relations, relation_state = self.relation_branch(spatial_LBTND, inputs, relation_state)
         with torch.autocast(objects.device.type, enabled=False):
             outputs = self.apply_heads(objects, relations, tokens, put)
         return replace(outputs, extent_BT2=extent_BT2, state=(object_state, relation_state))

@@ -14,43 +14,43 @@ from torch import Tensor, nn
 
 from bload.batch.trees import to_device
 from models.dds import DDS
-from models.frames import Frames
+from models.network_input import NetworkInput
 from models.outputs import Outputs
 
-FRAME_FIELDS = [field.name for field in fields(Frames)]
+INPUT_FIELDS = [field.name for field in fields(NetworkInput)]
 
 
 class FlatCore(nn.Module):
     """A network in training, tensors in and tensors out.
 
     Args:
-        example: frames of the batches to come. All must have its tensors, of the same shapes.
+        example: input of the batches to come. All must have its tensors, of the same shapes.
         precision: returns the context of each pass, such as an autocast that caches nothing.
     """
 
     def __init__(
         self,
         model: DDS,
-        example: Frames,
+        example: NetworkInput,
         precision: Callable[[], AbstractContextManager] = nullcontext,
     ) -> None:
         super().__init__()
         self.model, self.precision = model, precision
-        self.names = [name for name in FRAME_FIELDS if isinstance(getattr(example, name), Tensor)]
+        self.names = [name for name in INPUT_FIELDS if isinstance(getattr(example, name), Tensor)]
 
-    def tensors(self, frames: Frames) -> tuple[Tensor, ...]:
-        """Return the tensors of frames, on the device; extents of full canvases are 1."""
-        if frames.extent_BT2 is None and "extent_BT2" in self.names:
-            frames = replace(frames, extent_BT2=torch.ones(*frames.start_BT.shape, 2))
-        values = (getattr(frames, name) for name in FRAME_FIELDS)
-        device = frames.pixels_BTCHW.device
+    def tensors(self, inputs: NetworkInput) -> tuple[Tensor, ...]:
+        """Return the tensors of the input, on the device; extents of full canvases are 1."""
+        if inputs.extent_BT2 is None and "extent_BT2" in self.names:
+            inputs = replace(inputs, extent_BT2=torch.ones(*inputs.start_BT.shape, 2))
+        values = (getattr(inputs, name) for name in INPUT_FIELDS)
+        device = inputs.pixels_BTCHW.device
         return tuple(to_device(value, device) for value in values if isinstance(value, Tensor))
 
     def forward(self, *values: Tensor) -> tuple[Tensor, ...]:
         """Return the outputs that have a gradient, in the order of `Outputs`."""
         given: dict[str, Any] = dict(zip(self.names, values, strict=True))
         with self.precision():
-            return trained_fields(self.model(Frames(**given, by="slots")))
+            return trained_fields(self.model(NetworkInput(**given, by="slots")))
 
 
 def trained_fields(outputs: Outputs) -> tuple[Tensor, ...]:

@@ -16,8 +16,8 @@ from bload.batch.trees import to_device
 from models import build_model, criterion
 from models.criterion import Criterion, loss_divisors
 from models.flat import FlatCore
-from models.frames import Frames
 from models.matcher import Matches, matching_cost
+from models.network_input import NetworkInput
 from models.targets import to_tensors
 from models.temporal import TEMPORAL_PARTS
 from tests.models.conftest import annotate
@@ -93,9 +93,9 @@ def test_a_step_has_one_precision_and_waits_for_the_matcher_alone(gpu, override,
     for module in model.backbone.modules():
         module.register_forward_hook(lambda *call: precisions.add(call[2].dtype))
     pixels = torch.zeros(2, 4, 3, 64, 64, dtype=torch.uint8, device=GPU)
-    frames = Frames(pixels, STARTS, valid, extents, torch.ones(2, 4))
+    inputs = NetworkInput(pixels, STARTS, valid, extents, torch.ones(2, 4))
     with torch.autocast("cuda", torch.bfloat16, enabled=amp):
-        outputs = model(frames)
+        outputs = model(inputs)
     targets = to_tensors(annotate(0, 7), GPU)
     losses = losses_of(outputs, targets, valid, loss_divisors(targets.objects, model.queries))
     assert losses["loss"].device == GPU
@@ -118,11 +118,11 @@ def test_what_is_recorded_copies_nothing_and_waits_for_nothing(gpu, part):
     with GPU:
         model = build_model(cfg.model).train()
         pixels = torch.zeros(2, 4, 3, 64, 64, dtype=torch.uint8)
-    frames = Frames(pixels, STARTS, STARTS, torch.rand(2, 4, 2) / 2 + 0.5, torch.ones(2, 4))
-    core = FlatCore(model, frames, partial(torch.autocast, "cuda", cache_enabled=False))
-    inputs = core.tensors(frames)
+    inputs = NetworkInput(pixels, STARTS, STARTS, torch.rand(2, 4, 2) / 2 + 0.5, torch.ones(2, 4))
+    core = FlatCore(model, inputs, partial(torch.autocast, "cuda", cache_enabled=False))
+    tensors = core.tensors(inputs)
     gpu.waits, gpu.copies = 0, 0
-    core(*inputs)
+    core(*tensors)
     assert (gpu.waits, gpu.copies) == (0, 0)
 
 

@@ -23,10 +23,10 @@ from models.backbone import freeze_first_stage
 from models.criterion import Criterion
 from models.dds import DDS
 from models.flat import trained_fields
-from models.frames import Frames
+from models.network_input import NetworkInput
 from training.ablations import Ablation
 from training.config import TrainConfig, TrainJob
-from training.data import Data, ToFrames
+from training.data import Data, ToInputs
 from training.graph import record_if_possible
 from training.optimiser import build_optimisers, rate_factor
 from training.ranks import Ranks, autocast, free_memory
@@ -50,7 +50,7 @@ class Training:
     average: AveragedModel | None
     """Moving average of the weights, evaluated in place of the model."""
     criterion: Criterion
-    to_frames: ToFrames
+    to_inputs: ToInputs
     optimisers: list[torch.optim.Optimizer]
     ablation: Ablation
     """Applied to every batch first; the identity but in ablations."""
@@ -174,8 +174,8 @@ def build_training(
     augmentation = Augmentation(**vars(augment), seed=train.seed) if augment else None
     average_fn = get_ema_multi_avg_fn(train.ema) if train.ema else None
     average = AveragedModel(model, multi_avg_fn=average_fn) if average_fn else None
-    to_frames = ToFrames(Letterbox(source, augmentation), ranks.device)
-    network, example = record_if_possible(cfg, ranks, model, loader, to_frames)
+    to_inputs = ToInputs(Letterbox(source, augmentation), ranks.device)
+    network, example = record_if_possible(cfg, ranks, model, loader, to_inputs)
     training = Training(
         settings=train,
         ranks=ranks,
@@ -183,7 +183,7 @@ def build_training(
         parallel=network,
         average=average,
         criterion=Criterion(**vars(cfg.loss)),
-        to_frames=to_frames,
+        to_inputs=to_inputs,
         optimisers=build_optimisers(model, train),
         ablation=Ablation(train.starts, train.padding, train.seed),
         loader=loader,
@@ -194,7 +194,7 @@ def build_training(
 
 
 def in_parallel(
-    network: nn.Module, ranks: Ranks, example: Frames | None = None
+    network: nn.Module, ranks: Ranks, example: NetworkInput | None = None
 ) -> DistributedDataParallel:
     """Wrap a model in DDP so that gradients are summed in one order from step 0 on.
 
@@ -207,7 +207,7 @@ def in_parallel(
     parallel.broadcast_buffers = False  # they are constant
     pixels_BTCHW = torch.zeros(1, 2, 3, 64, 64, dtype=torch.uint8, device=ranks.device)
     zeros_BT = torch.zeros(1, 2, dtype=torch.bool, device=ranks.device)
-    frames = example or Frames(pixels_BTCHW, zeros_BT, gap_BT=zeros_BT.float())
-    torch.stack([values.sum() for values in trained_fields(parallel(frames))]).sum().backward()
+    inputs = example or NetworkInput(pixels_BTCHW, zeros_BT, gap_BT=zeros_BT.float())
+    torch.stack([values.sum() for values in trained_fields(parallel(inputs))]).sum().backward()
     parallel.zero_grad()
     return parallel

@@ -14,7 +14,7 @@ from datasets.action_genome import VideoSource
 from datasets.annotations.targets import FrameTargets
 from datasets.build import build_source, open_to_score, saved_config
 from datasets.letterbox import Letterbox
-from models.frames import Frames, frame_gaps
+from models.network_input import NetworkInput, frame_gaps
 from training.config import EvalJob, ProcessConfig, TrainJob, naming_keys
 from training.ranks import Ranks
 from training.stopping import detach_worker
@@ -70,18 +70,18 @@ def process_options(cfg: ProcessConfig, ranks: Ranks) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class ToFrames:
+class ToInputs:
     """Turns batches into frames as the network takes them, resized on its device."""
 
     letterbox: Letterbox
     device: torch.device
 
-    def __call__(self, batch: Batch, epoch: int = 0) -> tuple[Frames, Sequence[FrameTargets]]:
-        """Return the frames of a batch, and the targets that fit them."""
+    def __call__(self, batch: Batch, epoch: int = 0) -> tuple[NetworkInput, Sequence[FrameTargets]]:
+        """Return the inputs of a batch, and the targets that fit them."""
         device_batch, extent_BT2 = self.letterbox(batch, self.device, epoch)
         pixels_BTCHW, gap_BT = device_batch.inputs_BT, frame_gaps(batch)
-        frames = Frames(pixels_BTCHW, batch.start_BT, batch.valid_BT, extent_BT2, gap_BT)
-        return frames, device_batch.targets
+        inputs = NetworkInput(pixels_BTCHW, batch.start_BT, batch.valid_BT, extent_BT2, gap_BT)
+        return inputs, device_batch.targets
 
 
 def find_videos(cfg: EvalJob, saved: dict[str, Any], opened: dict[str, VideoSource]) -> VideoSource:

@@ -26,7 +26,7 @@ from training.ablations import Ablation
 from training.build import choose_kernels
 from training.checkpoint import find_checkpoints, load_model
 from training.config import EvalJob, ProcessConfig
-from training.data import ToFrames, find_videos, process_options
+from training.data import ToInputs, find_videos, process_options
 from training.printing import observer_rows
 from training.ranks import Ranks, autocast
 from training.report.album import Album
@@ -169,7 +169,7 @@ def evaluate(
         sinks: called with this rank's targets and predictions, batch by batch.
     """
     started_at = time.perf_counter()
-    to_frames = ToFrames(Letterbox(source), ranks.device)
+    to_inputs = ToInputs(Letterbox(source), ranks.device)
     precision = autocast(process.amp, ranks.device)
     loader = BlockLoader(
         source,
@@ -183,9 +183,9 @@ def evaluate(
 
     for batch in ranks.show_progress(loader, "evaluate", loader.steps):
         batch = ablation(batch)
-        frames, _ = to_frames(batch)
+        inputs, _ = to_inputs(batch)
         with precision:
-            outputs = model(frames)
+            outputs = model(inputs)
         sizes_hw = [target.size_hw for target in batch.targets]
         predictions = predict(outputs, batch.valid_BT, sizes_hw)
         own_meter.update(predictions, batch.targets)

@@ -21,10 +21,10 @@ from torch import Tensor, nn
 from bload import BlockLoader
 from models.dds import DDS
 from models.flat import FlatCore, trained_fields
-from models.frames import Frames
+from models.network_input import NetworkInput
 from models.outputs import Outputs
 from training.config import TrainJob
-from training.data import ToFrames
+from training.data import ToInputs
 from training.ranks import Ranks, autocast
 
 DEVICE = "cuda"
@@ -35,20 +35,20 @@ MOST_DEVIATION = {"off": 0.01, "auto": 0.1, "bf16": 0.1}
 class Recorded(nn.Module):
     """A network whose training pass is replayed; other batches than the example's are computed."""
 
-    def __init__(self, core: FlatCore, example: Frames) -> None:
+    def __init__(self, core: FlatCore, example: NetworkInput) -> None:
         super().__init__()
-        inputs = tuple(values.clone() for values in core.tensors(example))  # a replay reads these
-        self.shapes = [(values.shape, values.dtype) for values in inputs]
+        tensors = tuple(values.clone() for values in core.tensors(example))  # a replay reads these
+        self.shapes = [(values.shape, values.dtype) for values in tensors]
         self.core, self.computed = core, 0
-        torch.cuda.make_graphed_callables(core, inputs)  # replaces its `forward`
+        torch.cuda.make_graphed_callables(core, tensors)  # replaces its `forward`
 
-    def forward(self, frames: Frames, state: None = None) -> Outputs:
+    def forward(self, inputs: NetworkInput, state: None = None) -> Outputs:
         """Return the outputs without a state; a replay overwrites those of the one before."""
-        inputs = self.core.tensors(frames)
-        if [(values.shape, values.dtype) for values in inputs] != self.shapes:
+        tensors = self.core.tensors(inputs)
+        if [(values.shape, values.dtype) for values in tensors] != self.shapes:
             self.computed += 1
-            return self.core.model(frames)
-        return replace(Outputs(*self.core(*inputs)), extent_BT2=frames.extent_BT2)
+            return self.core.model(inputs)
+        return replace(Outputs(*self.core(*tensors)), extent_BT2=inputs.extent_BT2)
 
 
 def find_obstacle(cfg: TrainJob, model: DDS, loader: BlockLoader, device: torch.device) -> str:
@@ -68,26 +68,26 @@ def find_obstacle(cfg: TrainJob, model: DDS, loader: BlockLoader, device: torch.
 
 
 def record_if_possible(
-    cfg: TrainJob, ranks: Ranks, model: DDS, loader: BlockLoader, to_frames: ToFrames
-) -> tuple[nn.Module, Frames | None]:
-    """Record the network of a run, and check it; return it with the frames of this rank's batch.
+    cfg: TrainJob, ranks: Ranks, model: DDS, loader: BlockLoader, to_inputs: ToInputs
+) -> tuple[nn.Module, NetworkInput | None]:
+    """Record the network of a run, and check it; return it with the inputs of this rank's batch.
 
     If that fails on any rank, print the reason, and return the network itself.
     """
     network: nn.Module = model
     if cfg.train.cuda_graph == "off":
         return network, None
-    frames, reason = None, find_obstacle(cfg, model, loader, ranks.device)
+    inputs, reason = None, find_obstacle(cfg, model, loader, ranks.device)
     if not reason:
         try:
             blocks = next(loader.sampler.batches())
             batch = loader.torch_loader.collate_fn([loader.torch_loader.dataset[b] for b in blocks])
-            frames, _ = to_frames(batch)
-            if frames.extent_BT2 is None and to_frames.letterbox.leaves_margins:
-                ones_BT2 = torch.ones(*frames.start_BT.shape, 2)  # other batches have extents
-                frames = replace(frames, extent_BT2=ones_BT2)
+            inputs, _ = to_inputs(batch)
+            if inputs.extent_BT2 is None and to_inputs.letterbox.leaves_margins:
+                ones_BT2 = torch.ones(*inputs.start_BT.shape, 2)  # other batches have extents
+                inputs = replace(inputs, extent_BT2=ones_BT2)
             precision = partial(autocast, cfg.train.amp, ranks.device, cache_enabled=False)
-            network, share = record_and_compare(model, frames, precision)
+            network, share = record_and_compare(model, inputs, precision)
             if not share <= MOST_DEVIATION[cfg.train.amp]:
                 reason = f"outputs or gradients deviate by {share:.2g} of their size"
         except Exception as error:  # a step works without a graph
@@ -96,22 +96,22 @@ def record_if_possible(
             if torch.cuda.is_initialized():  # such a capture leaves its stream the current one
                 torch.cuda.set_stream(torch.cuda.default_stream())
     if reasons := [text for text in ranks.gather(reason) if text]:
-        network, frames = model, None
+        network, inputs = model, None
         gc.collect()  # what was recorded keeps its memory
         ranks.print(f"steps are not recorded as CUDA graphs: {reasons[0]}")
-    return network, frames
+    return network, inputs
 
 
 def record_and_compare(
-    model: DDS, frames: Frames, precision: Callable[[], torch.autocast]
+    model: DDS, inputs: NetworkInput, precision: Callable[[], torch.autocast]
 ) -> tuple[nn.Module, float]:
     """Record a network; return it, and how far it deviates, as a share of an output or a gradient.
 
     On another batch, the slots in reverse; weights of zero, which hide what they multiply, drawn.
     The plain pass comes first, since a graph keeps the memory of a whole step.
     """
-    pixels_BTCHW, start_BT = frames.pixels_BTCHW.flip(1), frames.start_BT.flip(1)
-    other = replace(frames, pixels_BTCHW=pixels_BTCHW, start_BT=start_BT)
+    pixels_BTCHW, start_BT = inputs.pixels_BTCHW.flip(1), inputs.start_BT.flip(1)
+    other = replace(inputs, pixels_BTCHW=pixels_BTCHW, start_BT=start_BT)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     zeros = [parameter for parameter in trained if not parameter.any()]
 
@@ -127,7 +127,7 @@ def record_and_compare(
         for parameter in zeros:
             nn.init.normal_(parameter, std=0.02)
         plain = both_passes(model)
-        network = Recorded(FlatCore(model, frames, precision), frames)
+        network = Recorded(FlatCore(model, inputs, precision), inputs)
         replayed = both_passes(network)
     finally:  # what fails here trains without graphs
         for parameter in zeros:

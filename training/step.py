@@ -74,10 +74,10 @@ def train_step(
     sums, states = dict[str, Tensor](), []
     for batch, state in zip(batches, row_states or [None] * len(batches), strict=True):
         with nullcontext() if batch.ends_step else accumulating():
-            frames, annotations = training.to_frames(batch, place.epoch)
+            inputs, annotations = training.to_inputs(batch, place.epoch)
             targets = to_tensors(annotations, ranks.device)
             with autocast(cfg.amp, ranks.device):
-                outputs = training.parallel(frames, state)
+                outputs = training.parallel(inputs, state)
             losses = training.criterion(outputs, targets, batch.valid_BT, divisors)
             # DDP divides gradients by the number of ranks; without DDP they estimate that of all.
             (losses["loss"] * ranks.world_size).backward()

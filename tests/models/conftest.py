@@ -15,7 +15,7 @@ from models import build_model
 from models.config import ModelConfig
 from models.criterion import Criterion, loss_divisors
 from models.dds import DDS
-from models.frames import Frames
+from models.network_input import NetworkInput
 from models.outputs import Outputs
 from models.targets import to_tensors
 from training.compose import compose_job
@@ -108,7 +108,7 @@ def random_outputs(seed: int, *shape: int) -> Outputs:
     )
 
 
-def random_frames(blocks: Sequence[Sequence[int]], slots: int, seed: int = 2) -> Frames:
+def random_input(blocks: Sequence[Sequence[int]], slots: int, seed: int = 2) -> NetworkInput:
     """Random pictures of blocks, each given by the lengths of its videos."""
     start_BT, valid_BT = torch.zeros(2, len(blocks), slots, dtype=torch.bool)
     for row, lengths in enumerate(blocks):
@@ -116,4 +116,4 @@ def random_frames(blocks: Sequence[Sequence[int]], slots: int, seed: int = 2) ->
         start_BT[row, np.cumsum([0, *lengths])[:-1]] = True
     draw = torch.Generator().manual_seed(seed)
     frames_BTCHW = torch.randint(0, 256, (*start_BT.shape, 3, SIDE, SIDE), generator=draw).byte()
-    return Frames(frames_BTCHW, start_BT, valid_BT)
+    return NetworkInput(frames_BTCHW, start_BT, valid_BT)

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from models.criterion import Criterion, loss_divisors
-from models.frames import Frames
+from models.network_input import NetworkInput
 from models.targets import to_tensors
 from models.temporal import TEMPORAL_PARTS
-from tests.models.conftest import annotate, gradients, random_frames, tensors, tiny
+from tests.models.conftest import annotate, gradients, random_input, tensors, tiny
 
 BLOCKS, LENGTHS, SLOTS = ((0, 1, 2), (3,)), (3, 1, 4, 2), 9
 """Videos of each block, frames of each video."""
@@ -31,14 +31,14 @@ def alone(model, videos, video):
     """Outputs of one video in a batch of its own."""
     length = len(videos[video])
     start_BT = torch.arange(length)[None] == 0
-    return model(Frames(videos[video][None], start_BT, gap_BT=gaps_of(video)[None, :length]))
+    return model(NetworkInput(videos[video][None], start_BT, gap_BT=gaps_of(video)[None, :length]))
 
 
 @pytest.mark.parametrize("temporal", TEMPORAL_PARTS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_block_gives_the_outputs_and_gradients_of_its_videos_alone(temporal, kind):
     model, criterion = tiny(temporal=temporal, **kind), Criterion(1.0, "worst")
-    batch = random_frames([[LENGTHS[video] for video in block] for block in BLOCKS], SLOTS)
+    batch = random_input([[LENGTHS[video] for video in block] for block in BLOCKS], SLOTS)
     start, valid = batch.start_BT, batch.valid_BT
     videos = batch.pixels_BTCHW[valid].split(LENGTHS)
     annotations = [annotate(video, len(frames)) for video, frames in enumerate(videos)]
@@ -48,7 +48,7 @@ def test_a_block_gives_the_outputs_and_gradients_of_its_videos_alone(temporal, k
     padding = ~valid[..., None, None, None]
     frames = batch.pixels_BTCHW.double().masked_fill(padding, float("nan"))
     gap_BT = torch.stack([gaps_of(*block, padding=float("nan")) for block in BLOCKS])
-    packed = model(Frames(frames, start, valid, gap_BT=gap_BT))
+    packed = model(NetworkInput(frames, start, valid, gap_BT=gap_BT))
     packed_loss = criterion(packed, targets, valid, total)["loss"]
     packed_loss.backward()
     together = gradients(model)
@@ -73,7 +73,7 @@ def test_a_block_gives_the_outputs_and_gradients_of_its_videos_alone(temporal, k
 
     # The same comparison fails with a wrong start table, if there is a memory to leak.
     start[0, len(videos[0])] = False
-    criterion(model(Frames(frames, start, valid, gap_BT=gap_BT)), targets, valid, total)[
+    criterion(model(NetworkInput(frames, start, valid, gap_BT=gap_BT)), targets, valid, total)[
         "loss"
     ].backward()
     leak = (gradients(model) - apart).abs().max()

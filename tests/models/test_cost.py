@@ -14,7 +14,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 from models import build_model
 from models.cost import NetworkCost, main, measure_cost
 from models.dds import RECOMPUTED_AT_ONCE
-from models.frames import Frames
+from models.network_input import NetworkInput
 from tests.models.conftest import SIDE, SMALL, tensors
 
 SMALL_COST = replace(SMALL, decoder_layers=1, temporal_layers=1, norm_first=False)
@@ -55,10 +55,10 @@ class Live(TorchDispatchMode):
         self.now -= size
 
 
-def peak_bytes(model: nn.Module, frames: Frames) -> int:
+def peak_bytes(model: nn.Module, inputs: NetworkInput) -> int:
     """Most bytes that a forward and a backward pass hold at once, the new gradients among them."""
     with Live() as live:
-        outputs = tensors(model(frames))
+        outputs = tensors(model(inputs))
         sum(value.sum() for value in outputs.values()).backward()
     return live.peak
 
@@ -72,7 +72,7 @@ def test_the_peak_is_that_of_real_passes(cost, share):
     model = build_model(SMALL_COST).train()
     model.recomputed_share = share
     pixels = torch.zeros(*SHAPE_BT, 3, SIDE, SIDE, dtype=torch.uint8)
-    real = peak_bytes(model, Frames(pixels, torch.arange(SHAPE_BT[1]).expand(SHAPE_BT) == 0))
+    real = peak_bytes(model, NetworkInput(pixels, torch.arange(SHAPE_BT[1]).expand(SHAPE_BT) == 0))
     parameter_bytes = 4 * cost.parameters
     step = cost.step_bytes(share)
     assert 0.97 * (step - 4 * parameter_bytes) < real < step - 2 * parameter_bytes

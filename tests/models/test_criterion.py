@@ -11,8 +11,8 @@ from torchvision.ops import box_convert, generalized_box_iou
 
 from bload.errors import InputError
 from models.criterion import Criterion, loss_divisors, select_valid
-from models.frames import Frames
 from models.matcher import match
+from models.network_input import NetworkInput
 from models.outputs import Outputs
 from models.targets import to_tensors
 from models.temporal import TEMPORAL_PARTS
@@ -119,7 +119,7 @@ def test_filler_alone_gives_zero_loss_and_zero_gradients(temporal):
     targets = to_tensors([])
     for small in (False, True):
         model = tiny(temporal=temporal, anchored=small, dense=small)
-        outputs = model(Frames(frames, nothing, nothing))
+        outputs = model(NetworkInput(frames, nothing, nothing))
         losses = LOSSES(outputs, targets, nothing, loss_divisors(targets.objects, 5))
         losses["loss"].backward()
         assert ("dense" in losses) is small

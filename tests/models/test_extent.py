@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from models.extent import cells_inside
-from models.frames import Frames
+from models.network_input import NetworkInput
 from tests.models.conftest import SIDE, gradients, loss_of, tiny
 
 KINDS = (
@@ -35,7 +35,7 @@ def beside(sizes=SIZES) -> torch.Tensor:
 
 def loss_and_gradients(model, batch, valid_BT):
     frames, start_BT, extent_BT2 = batch
-    loss = loss_of(model(Frames(frames, start_BT, valid_BT, extent_BT2)), valid_BT)
+    loss = loss_of(model(NetworkInput(frames, start_BT, valid_BT, extent_BT2)), valid_BT)
     loss.backward()
     return loss.detach(), gradients(model)
 

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from models import build_model
-from models.frames import Frames
+from models.network_input import NetworkInput
 from tests.models.conftest import FULL, difference, tensors, tiny
 
 
@@ -19,14 +19,14 @@ def test_full_size_runs_on_a_small_frame():
     torch.manual_seed(0)
     model = build_model(FULL).eval()
     assert 0.01 < model.backbone(torch.randn(2, 3, 64, 64)).std() < 1
-    outputs = model(Frames(*batch(1, 2, 64)))
+    outputs = model(NetworkInput(*batch(1, 2, 64)))
     assert outputs.class_logits_LBTNK.shape == (8, 1, 2, 100, 37)
     assert all(torch.isfinite(field).all() for field in tensors(outputs).values())
 
 
 def test_branches_share_nothing_but_the_encoded_frames():
     model = tiny()
-    model(Frames(*batch(1, 2))).relation_logits_LBTNR.sum().backward()
+    model(NetworkInput(*batch(1, 2))).relation_logits_LBTNR.sum().backward()
 
     def learns(part: nn.Module) -> set[bool]:
         return {p.grad is not None and bool(p.grad.any()) for p in part.parameters()}
@@ -38,7 +38,7 @@ def test_branches_share_nothing_but_the_encoded_frames():
 
 
 def test_dropout_acts_in_training_alone():
-    model, frames = tiny(dropout=0.3), Frames(*batch(1, 4))
-    assert difference(model(frames), model(frames)) > 1e-3
+    model, inputs = tiny(dropout=0.3), NetworkInput(*batch(1, 4))
+    assert difference(model(inputs), model(inputs)) > 1e-3
     model.eval()
-    assert difference(model(frames), model(frames)) == 0
+    assert difference(model(inputs), model(inputs)) == 0

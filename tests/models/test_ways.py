@@ -12,9 +12,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import models.dds
 from models.flat import FlatCore, trained_fields
-from models.frames import Frames
+from models.network_input import NetworkInput
 from models.temporal import TEMPORAL_PARTS
-from tests.models.conftest import gradients, loss_of, random_frames, tiny
+from tests.models.conftest import gradients, loss_of, random_input, tiny
 
 
 @pytest.fixture(autouse=True)
@@ -24,21 +24,21 @@ def chunks_of_three(monkeypatch):
 
 
 @pytest.fixture
-def frames():
+def inputs():
     """Three blocks, of which the last is empty."""
     extent_BT2 = torch.linspace(0.2, 1, 36).view(3, 6, 2)
-    return replace(random_frames([[3, 1], [2], []], slots=6), extent_BT2=extent_BT2)
+    return replace(random_input([[3, 1], [2], []], slots=6), extent_BT2=extent_BT2)
 
 
-def values_of(model, frames, half=False):
+def values_of(model, inputs, half=False):
     """Predictions of valid frames, and all gradients."""
     torch.manual_seed(4)
     with torch.autocast("cpu", torch.bfloat16, enabled=half):
-        outputs = model(frames)
+        outputs = model(inputs)
     torch.manual_seed(5)  # the backward pass finds another random state than the forward pass
-    loss_of(outputs, frames.valid_BT).backward()
+    loss_of(outputs, inputs.valid_BT).backward()
     names = ("person_boxes_LBTN4", "class_logits_LBTNK", "relation_logits_LBTNR")
-    found = [getattr(outputs, name)[:, frames.valid_BT].detach() for name in names]
+    found = [getattr(outputs, name)[:, inputs.valid_BT].detach() for name in names]
     gradient = gradients(model)
     assert gradient.abs().max() > 0.01
     return [*found, gradient]
@@ -46,55 +46,55 @@ def values_of(model, frames, half=False):
 
 @pytest.mark.parametrize("changes", [{"anchored": True, "dense": True}, {"norm_first": False}])
 @pytest.mark.parametrize("temporal", TEMPORAL_PARTS)
-def test_skipped_padding_gives_the_same_outputs_and_gradients(frames, temporal, changes):
+def test_skipped_padding_gives_the_same_outputs_and_gradients(inputs, temporal, changes):
     computed, skipped = (
-        values_of(tiny(temporal=temporal, skip_padding=skips, **changes), frames)
+        values_of(tiny(temporal=temporal, skip_padding=skips, **changes), inputs)
         for skips in (False, True)
     )
     torch.testing.assert_close(skipped, computed, rtol=0, atol=1e-10)
 
 
-def test_a_batch_without_any_frame_gives_every_parameter_a_gradient_of_zero(frames):
+def test_a_batch_without_any_frame_gives_every_parameter_a_gradient_of_zero(inputs):
     nothing = torch.zeros(3, 6).bool()
     model = tiny(dense=True, skip_padding=True)
-    loss_of(model(Frames(frames.pixels_BTCHW, nothing, nothing)), nothing).backward()
+    loss_of(model(NetworkInput(inputs.pixels_BTCHW, nothing, nothing)), nothing).backward()
     assert not gradients(model).any()
 
 
-def test_only_valid_frames_reach_the_backbone(frames):
+def test_only_valid_frames_reach_the_backbone(inputs):
     model, seen = tiny(), []
     model.backbone.register_forward_pre_hook(lambda _, inputs: seen.append(len(inputs[0])))
-    model(frames)
+    model(inputs)
     model.skip_padding = True
-    model(frames)
+    model(inputs)
     assert seen == [18, 6]
 
 
 @pytest.mark.parametrize(("dropout", "half"), [(0.3, False), (0.0, True)])
 @pytest.mark.parametrize("share", [0.6, 1.0])
-def test_random_numbers_and_roundings_are_drawn_again(frames, monkeypatch, dropout, half, share):
+def test_random_numbers_and_roundings_are_drawn_again(inputs, monkeypatch, dropout, half, share):
     model = tiny(dropout=dropout)
     model.recomputed_share = share
     model = model.float() if half else model
-    again = values_of(model, frames, half)
+    again = values_of(model, inputs, half)
     monkeypatch.setattr(models.dds, "checkpoint", lambda encode, *chunk, **_: encode(*chunk))
-    kept = values_of(model, frames, half)
+    kept = values_of(model, inputs, half)
     torch.testing.assert_close(again, kept, rtol=1e-12, atol=1e-6 if half else 1e-12)
 
 
-def test_every_share_gives_the_same_gradients(frames):
+def test_every_share_gives_the_same_gradients(inputs):
     """Of 6 pictures: less than a chunk, one, one and a rest, two."""
     model = tiny(skip_padding=True, anchored=True, dense=True)
-    kept = values_of(model, frames)
+    kept = values_of(model, inputs)
     for share in (0.1, 0.5, 0.9, 1.0):
         model.recomputed_share = share
-        torch.testing.assert_close(values_of(model, frames), kept, rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(values_of(model, inputs), kept, rtol=1e-12, atol=1e-12)
 
 
 def test_offloading_gives_the_same_gradients_and_takes_the_per_frame_part_alone(
-    frames, monkeypatch
+    inputs, monkeypatch
 ):
-    kept, packed = values_of(tiny(), frames), []
+    kept, packed = values_of(tiny(), inputs), []
 
     def hooks(pin_memory):
         assert not pin_memory
@@ -106,7 +106,7 @@ def test_offloading_gives_the_same_gradients_and_takes_the_per_frame_part_alone(
         return torch.autograd.graph.saved_tensors_hooks(pack, packed.__getitem__)
 
     monkeypatch.setattr("models.dds.save_on_cpu", hooks)
-    found = values_of(tiny(recompute="offload"), frames)
+    found = values_of(tiny(recompute="offload"), inputs)
     torch.testing.assert_close(found, kept, rtol=0, atol=0)
     assert packed
     assert not [tensor for tensor in packed if tensor.shape[-2:] == (5, 16)]  # of queries
@@ -118,15 +118,15 @@ def all_of(outputs: tuple[Tensor, ...], model: torch.nn.Module) -> list[Tensor]:
 
 
 @pytest.mark.parametrize("part", TEMPORAL_PARTS)
-def test_walks_by_slots_have_the_outputs_and_gradients_of_walks_by_segments(frames, part):
+def test_walks_by_slots_have_the_outputs_and_gradients_of_walks_by_segments(inputs, part):
     """With dropout, which draws in the same order."""
     model = tiny(temporal=part, time="gap", dropout=0.2)
-    frames = replace(frames, gap_BT=torch.arange(18.0).view(3, 6))
-    core = FlatCore(model, frames)
+    inputs = replace(inputs, gap_BT=torch.arange(18.0).view(3, 6))
+    core = FlatCore(model, inputs)
     torch.manual_seed(1)
-    wanted = all_of(trained_fields(model(frames)), model)
+    wanted = all_of(trained_fields(model(inputs)), model)
     torch.manual_seed(1)
-    found = all_of(core(*core.tensors(frames)), model)
+    found = all_of(core(*core.tensors(inputs)), model)
     torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-12)
 
 
@@ -138,11 +138,11 @@ def test_it_is_one_graph_for_every_batch_of_a_shape(slots, backend):
     torch._dynamo.reset()
     model, counter = tiny(temporal_layers=1), CompileCounterWithBackend(backend)
     for lengths in ([slots - 5, 5], [3] * (slots // 3), [slots // 2]):
-        frames = random_frames([lengths], slots)
-        core = FlatCore(model, frames)
+        inputs = random_input([lengths], slots)
+        core = FlatCore(model, inputs)
         compiled = torch.compile(core.forward, fullgraph=True, backend=counter)
-        wanted = all_of(trained_fields(model(frames)), model)
-        found = all_of(compiled(*core.tensors(frames)), model)
+        wanted = all_of(trained_fields(model(inputs)), model)
+        found = all_of(compiled(*core.tensors(inputs)), model)
         torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-12)
     assert counter.frame_count == 1
 
@@ -163,10 +163,10 @@ def test_a_further_slot_takes_at_most_350_calls():
     """Calls per slot are most of what a graph replays."""
 
     def calls(slots):
-        frames, model = random_frames([[slots]], slots=slots), tiny()
-        core = FlatCore(model, frames)
+        inputs, model = random_input([[slots]], slots=slots), tiny()
+        core = FlatCore(model, inputs)
         with Calls() as counted:
-            outputs = torch.cat([values.flatten() for values in core(*core.tensors(frames))])
+            outputs = torch.cat([values.flatten() for values in core(*core.tensors(inputs))])
             torch.autograd.grad(outputs.sum(), [*model.parameters()], allow_unused=True)
         return counted.count
 

@@ -14,7 +14,7 @@ from bload.errors import InputError
 from models import build_model
 from models.config import DETR_URL
 from models.dds import DDS
-from models.frames import Frames
+from models.network_input import NetworkInput
 from models.weights import copy_tensors, load_weights
 from tests.models.conftest import FULL, tensors
 from tests.models.literal_detr import LiteralDETR
@@ -66,7 +66,7 @@ def test_detrs_weights_compute_here_what_they_compute_in_detr(detr, detr_file):
     frames = torch.randint(0, 256, (1, 3, 3, 96, 128), generator=draw, dtype=torch.uint8)
     start = torch.tensor([[True, False, True]])
     padded_IHW = torch.zeros(3, 3, 4, dtype=torch.bool)
-    blind = model(Frames(frames, start))
+    blind = model(NetworkInput(frames, start))
     for extent in (None, torch.tensor([[[1.0, 1.0], [0.5, 1.0], [0.75, 1 / 3]]])):
         if extent is not None:
             padded_IHW[1, :, 2:] = padded_IHW[2, :, 3:] = padded_IHW[2, 1:] = True
@@ -83,7 +83,7 @@ def test_detrs_weights_compute_here_what_they_compute_in_detr(detr, detr_file):
                 queries = branch.query_embed.weight
                 found = branch.decoder(queries, tokens.placed_ISD, tokens.memory_ISD)
                 torch.testing.assert_close(found, embeddings_wanted, rtol=0, atol=1e-5)
-        for name, boxes in tensors(model(Frames(frames, start, extent_BT2=extent))).items():
+        for name, boxes in tensors(model(NetworkInput(frames, start, extent_BT2=extent))).items():
             if "boxes" in name:
                 torch.testing.assert_close(boxes[:2, 0], boxes_wanted, rtol=0, atol=1e-5)
     assert (blind.object_boxes_LBTN4[:2, 0] - boxes_wanted).abs().max() > 1e-3

@@ -6,7 +6,7 @@ import torch
 from bload import BlockLoader
 from datasets.build import build_source
 from models import build_model
-from models.frames import Frames, frame_gaps
+from models.network_input import NetworkInput, frame_gaps
 from models.temporal import TEMPORAL_PARTS
 from training.step import open_row_states, pack_row_states
 
@@ -16,8 +16,8 @@ CARRY = ("loader.long=carry", "loader.t_max=10", "train.batch_slots=40", "model.
 def predict(model, batch, before):
     """Class logits by video and position, and what the rows remember."""
     gap_BT = frame_gaps(batch)
-    frames = Frames(batch.inputs_BT, batch.start_BT, batch.valid_BT, gap_BT=gap_BT)
-    outputs = model(frames, before)
+    inputs = NetworkInput(batch.inputs_BT, batch.start_BT, batch.valid_BT, gap_BT=gap_BT)
+    outputs = model(inputs, before)
     logits, valid_BT = outputs.class_logits_LBTNK[-1][batch.valid_BT], batch.valid_BT
     places = batch.sequence_BT[valid_BT].tolist(), batch.position_BT[valid_BT].tolist()
     found = dict(zip(zip(*places, strict=True), logits, strict=True))

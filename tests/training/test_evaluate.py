@@ -10,7 +10,7 @@ from torch import nn
 from datasets.build import build_source
 from datasets.scoring.recall import RecallMeter
 from models import build_model
-from models.frames import Frames
+from models.network_input import NetworkInput
 from models.predict import predict
 from models.targets import to_tensors
 from tests.training.jobs import one_rank
@@ -38,16 +38,16 @@ class Seer(nn.Module):
         size = source.canvas_hw
         blank, start = torch.zeros(1, 1, 3, *size, dtype=torch.uint8), torch.ones(1, 1).bool()
         with torch.no_grad():
-            self.blank_LBTNR = self.network(Frames(blank, start)).relation_logits_LBTNR
+            self.blank_LBTNR = self.network(NetworkInput(blank, start)).relation_logits_LBTNR
         self.answers = {}
         for video, length in enumerate(source.lengths):
             frames, targets = source.read(video, 0, int(length))
             for frame, target in zip(frames, targets, strict=True):
                 self.answers[frame.numpy().tobytes()] = target
 
-    def forward(self, frames):
-        frames_BTCHW, valid_BT = frames.pixels_BTCHW, frames.valid_BT
-        outputs = self.network(Frames(frames_BTCHW, frames.start_BT, valid_BT))
+    def forward(self, inputs):
+        frames_BTCHW, valid_BT = inputs.pixels_BTCHW, inputs.valid_BT
+        outputs = self.network(NetworkInput(frames_BTCHW, inputs.start_BT, valid_BT))
         person, boxes = outputs.person_boxes_LBTN4.clone(), outputs.object_boxes_LBTN4.clone()
         classes = outputs.class_logits_LBTNK.clone()
         for b, t in valid_BT.nonzero().tolist():
@@ -88,7 +88,7 @@ def test_packed_videos_have_the_recall_of_videos_alone(small_job):
         valid_BT = torch.ones(1, len(targets), dtype=torch.bool)
         start_BT = torch.zeros_like(valid_BT)
         start_BT[0, 0] = True
-        outputs = seer(Frames(frames_TCHW[None], start_BT, valid_BT))
+        outputs = seer(NetworkInput(frames_TCHW[None], start_BT, valid_BT))
         meter.update(predict(outputs, valid_BT, [t.size_hw for t in targets]), targets)
     assert meter.summary() == packed
 

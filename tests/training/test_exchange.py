@@ -13,7 +13,7 @@ from bload import InputError
 from models.criterion import Criterion, loss_divisors
 from models.targets import to_tensors
 from models.temporal import TEMPORAL_PARTS
-from tests.models.conftest import annotate, random_frames, tensors, tiny
+from tests.models.conftest import annotate, random_input, tensors, tiny
 from training.build import in_parallel
 
 QUERIES = 5
@@ -34,20 +34,20 @@ def make_batches(lengths):
     *ranks, slots = lengths
     draw, batches = torch.Generator().manual_seed(0), []
     for rank, blocks in enumerate(ranks):
-        frames = random_frames(blocks, slots[rank], seed=rank)
-        shape = frames.start_BT.shape
+        inputs = random_input(blocks, slots[rank], seed=rank)
+        shape = inputs.start_BT.shape
         extent_BT2 = torch.rand(*shape, 2, generator=draw) / 2 + 0.5 if rank == 0 else None
         gap_BT = torch.rand(shape, generator=draw) * 30
-        frames = replace(frames, extent_BT2=extent_BT2, gap_BT=gap_BT)
-        batches.append((frames, annotate(rank, int(frames.valid_BT.sum()))))
+        inputs = replace(inputs, extent_BT2=extent_BT2, gap_BT=gap_BT)
+        batches.append((inputs, annotate(rank, int(inputs.valid_BT.sum()))))
     return batches
 
 
 def losses_of(model, batches, batch):
     """The outputs at valid slots, and the loss divided by the counts of all batches."""
-    (frames, annotations), valid_BT = batch, batch[0].valid_BT
+    (inputs, annotations), valid_BT = batch, batch[0].valid_BT
     objects = [len(frame.object_classes_M) for _, frames in batches for frame in frames]
-    outputs = model(frames)
+    outputs = model(inputs)
     total = loss_divisors(objects, QUERIES)
     loss = Criterion(1.0, "worst")(outputs, to_tensors(annotations), valid_BT, total)["loss"]
     values = {name: value[:, valid_BT] for name, value in tensors(outputs).items()}

@@ -10,7 +10,7 @@ from bload import BlockLoader
 from datasets.build import build_source
 from models import build_model
 from models.criterion import Criterion, loss_divisors
-from models.frames import Frames
+from models.network_input import NetworkInput
 from models.targets import to_tensors
 from tests.training.jobs import WORLD, one_rank
 from training.build import build_training
@@ -82,7 +82,7 @@ def gradient_of_videos_alone(cfg):
         valid_BT = torch.ones(1, len(frames_TCHW), dtype=torch.bool)
         start_BT = torch.zeros_like(valid_BT)
         start_BT[0, 0] = True
-        outputs = model(Frames(frames_TCHW[None], start_BT, valid_BT))
+        outputs = model(NetworkInput(frames_TCHW[None], start_BT, valid_BT))
         criterion(outputs, to_tensors(targets), valid_BT, total)["loss"].backward()
     return {name: p.grad.numpy() for name, p in model.named_parameters()}
 
@@ -178,8 +178,8 @@ def test_the_gradient_does_tell_videos_apart_from_one_long_video(config, alone):
     cfg = config(f"loader.t_max={ALL_FRAMES}", f"train.batch_slots={ALL_FRAMES}", UNCLIPPED)
 
     def never_reset(_, inputs):
-        frames, state = inputs
-        return replace(frames, start_BT=torch.zeros_like(frames.start_BT)), state
+        given, state = inputs
+        return replace(given, start_BT=torch.zeros_like(given.start_BT)), state
 
     assert differs(gradient_of(one_rank(), cfg, hook=never_reset), alone) > 1e-4
 

@@ -26,8 +26,8 @@ def frame_gaps(batch: Batch) -> Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Frames:
-    """Frames of a batch, and what the network has to know of each.
+class NetworkInput:
+    """What the network takes: frames of a batch, and what it has to know of each.
 
     The network reads starts and valid slots on the host. If they are on a GPU, that synchronises
     with it, so keep all but the pixels on the host.
@@ -60,7 +60,7 @@ class Frames:
         valid_BT[0, 0] |= ~valid_BT.any()  # so every parameter has a gradient on every rank
         return to_device(valid_BT.flatten().nonzero().squeeze(1), self.pixels_BTCHW.device)
 
-    def blank_padding(self) -> "Frames":
+    def blank_padding(self) -> "NetworkInput":
         """Move everything to the device of the pixels, with nothing left in padding.
 
         Walks by segments get their order, the same for all walks.
