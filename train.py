@@ -39,7 +39,7 @@ def train(cfg: TrainJob, ranks: "Ranks | None" = None) -> dict[str, Any]:
         run.validate_if_due()  # if it stopped before its evaluation
         for epoch in range(run.epoch, run.epochs):
             run.begin_epoch(epoch)
-            for batches in run.batches():
+            for batches in run.steps():
                 run.take_step(batches)
                 run.save_or_stop()  # raises Stopped on a signal, once the run is saved
                 run.validate_if_due()

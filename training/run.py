@@ -76,7 +76,7 @@ class Run:
         self.sums = EpochSums.from_ranks(self.progress.epoch_sums, self.ranks)
         self.row_states = open_row_states(self.progress.row_states, self.loader, self.ranks.device)
 
-    def batches(self) -> Iterator[list[Batch]]:
+    def steps(self) -> Iterator[list[Batch]]:
         """Yield the batches of each remaining step; add the time of each to the sums."""
         loader, title = self.loader, f"epoch {self.epoch + 1}/{self.epochs}"
         self.sums.drop_lap()
