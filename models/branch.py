@@ -108,7 +108,7 @@ class Branch(nn.Module):
             gap_BTD = self.gap(inputs.gap_BT)
             temporal_input = temporal_input + gap_BTD[:, :, None].to(temporal_input.dtype)
         temporal, state = self.temporal(
-            temporal_input, self.query_embed.weight, inputs.start_BT, state, inputs.by
+            temporal_input, self.query_embed.weight, inputs.start_BT, state, inputs.order
         )
         return torch.cat((spatial_LBTND, temporal)), state
 

@@ -50,7 +50,7 @@ class FlatCore(nn.Module):
         """Return the outputs that have a gradient, in the order of `Outputs`."""
         given: dict[str, Any] = dict(zip(self.names, values, strict=True))
         with self.precision():
-            return trained_fields(self.model(NetworkInput(**given, by="slots")))
+            return trained_fields(self.model(NetworkInput(**given, order="slots")))
 
 
 def trained_fields(outputs: Outputs) -> tuple[Tensor, ...]:

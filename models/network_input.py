@@ -46,7 +46,7 @@ class NetworkInput:
     None: all fill the canvas."""
     gap_BT: Tensor | None = None
     """`frame_gaps`, which only a network with ``time=gap`` reads."""
-    by: WalkOrder | Literal["segments", "slots"] = "segments"
+    order: WalkOrder | Literal["segments", "slots"] = "segments"
     """As in `bload.walk`."""
 
     def valid_slots(self) -> Tensor | None:
@@ -66,7 +66,7 @@ class NetworkInput:
         Walks by segments get their order, the same for all walks.
         """
         device = self.pixels_BTCHW.device
-        by = WalkOrder.of(self.start_BT) if self.by == "segments" else self.by
+        order = WalkOrder.of(self.start_BT) if self.order == "segments" else self.order
         padding_BT = None if self.valid_BT is None else ~to_device(self.valid_BT, device)
 
         def blank(values: Tensor, value: float) -> Tensor:
@@ -81,5 +81,5 @@ class NetworkInput:
             start_BT=to_device(self.start_BT, device),
             extent_BT2=None if self.extent_BT2 is None else blank(self.extent_BT2, 1),
             gap_BT=None if self.gap_BT is None else blank(self.gap_BT, 0),
-            by=by.to(device) if isinstance(by, WalkOrder) else by,
+            order=order.to(device) if isinstance(order, WalkOrder) else order,
         )

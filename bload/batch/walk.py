@@ -55,7 +55,7 @@ def walk(
     inputs_BT: Tensor,
     start_BT: Tensor,
     state: State | None = None,
-    by: WalkOrder | Literal["segments", "slots"] = "segments",
+    order: WalkOrder | Literal["segments", "slots"] = "segments",
 ) -> tuple[Tensor, State]:
     """Run `part` through the slots of each block, with a clear state at every start.
 
@@ -63,7 +63,7 @@ def walk(
         inputs_BT: inputs ``(B, T, ...)``.
         start_BT: bool ``(B, T)``, True on the first frame of each segment.
         state: state from an earlier call, to continue inside a segment; None starts anew.
-        by: ``segments`` walks all segments side by side, in as many steps as the longest has slots.
+        order: ``segments`` walks all segments together, in as many steps as the longest has slots.
             Rows are segments; their number falls from step to step, and nothing is cleared. It
             synchronises once with the device of the starts; pass ``WalkOrder.of(start_BT)`` to
             avoid that, for every walk over the same starts. ``slots`` takes T steps of B rows
@@ -76,7 +76,7 @@ def walk(
 
     Raises:
         InputError: `part` has no `init_state` or `step`, inputs and starts differ in B or T, or
-            `by` is another string.
+            `order` is another string.
     """
     if not (hasattr(part, "init_state") and hasattr(part, "step")):
         raise InputError(
@@ -94,17 +94,17 @@ def walk(
                 f"the state has {len(values)} rows and the batch {len(start_BT)} blocks; give the "
                 "state of the same rows"
             )
-    if isinstance(by, str):
-        check_choice("by", by, ("segments", "slots"))
-        if by == "slots" or torch.compiler.is_compiling():
+    if isinstance(order, str):
+        check_choice("order", order, ("segments", "slots"))
+        if order == "slots" or torch.compiler.is_compiling():
             return _by_slots(part, inputs_BT, start_BT, state)
-        by = WalkOrder.of(start_BT)
-    if (len(by.last_B), by.slots) != start_BT.shape:
+        order = WalkOrder.of(start_BT)
+    if (len(order.last_B), order.slots) != start_BT.shape:
         raise InputError(
-            f"the order is of {len(by.last_B)} x {by.slots} slots and the batch has "
+            f"the order is of {len(order.last_B)} x {order.slots} slots and the batch has "
             f"{tuple(start_BT.shape)}; make it by WalkOrder.of(start_BT) for each batch"
         )
-    return _by_segments(part, inputs_BT, by, state)
+    return _by_segments(part, inputs_BT, order, state)
 
 
 def _step(part: RecurrentPart[State], inputs: Tensor, state: State) -> tuple[Tensor, State]:

@@ -229,9 +229,9 @@ def own_run(toy: bool, ranks: Ranks) -> Rows:
 class Cell(nn.Module):
     """A GRU cell of 256 for `walk`."""
 
-    def __init__(self, by: Literal["segments", "slots"]) -> None:
+    def __init__(self, order: Literal["segments", "slots"]) -> None:
         super().__init__()
-        self.cell, self.by = nn.GRUCell(256, 256), by
+        self.cell, self.order = nn.GRUCell(256, 256), order
 
     def init_state(self, inputs_BD: Tensor) -> Tensor:
         return torch.zeros_like(inputs_BD)
@@ -241,7 +241,7 @@ class Cell(nn.Module):
         return state_BD, state_BD
 
     def forward(self, inputs_BT: Tensor, start_BT: Tensor) -> Tensor:
-        return walk(self, inputs_BT, start_BT, by=self.by)[0]
+        return walk(self, inputs_BT, start_BT, order=self.order)[0]
 
 
 def walks(toy: bool, ranks: Ranks) -> Rows:

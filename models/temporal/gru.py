@@ -32,12 +32,12 @@ class GRUMemory(nn.Module):
             self.cell.bias_hh[keep] = 0
 
     def forward(
-        self, read_BTND: Tensor, start_BT: Tensor, state: Any, by: Any = "segments"
+        self, read_BTND: Tensor, start_BT: Tensor, state: Any, order: Any = "segments"
     ) -> tuple[Tensor, Any]:
         cell = self.cell
         with no_autocast(read_BTND.device):
             inputs_BTND = F.linear(read_BTND.to(self.start.dtype), cell.weight_ih, cell.bias_ih)
-            return walk(self, inputs_BTND, start_BT, state, by)
+            return walk(self, inputs_BTND, start_BT, state, order)
 
     def init_state(self, inputs: Tensor) -> Tensor:
         """Return the learned start for every query: there is no previous frame."""

@@ -20,8 +20,8 @@ LONGEST_MEMORY = 94
 class TemporalStack(nn.Module):
     """Layers that each remember their own past, and one norm for the outputs of all of them.
 
-    A layer is called as ``layer(embeddings_BTND, query_position_ND, start_BT, state, by)``, `by` as
-    in `bload.walk`, and returns its outputs ``(B, T, N, D)`` and its state after the last slot.
+    A layer is called ``layer(embeddings_BTND, query_position_ND, start_BT, state, order)``, `order`
+    as in `bload.walk`, and returns its outputs ``(B, T, N, D)`` and its state after the last slot.
     Each layer does all slots before the next one begins. `sizes` are as in `models.dds.DDS`.
     """
 
@@ -38,7 +38,7 @@ class TemporalStack(nn.Module):
         query_position_ND: Tensor,
         start_BT: Tensor,
         state: list[Any] | None = None,
-        by: WalkOrder | str = "segments",
+        order: WalkOrder | str = "segments",
     ) -> tuple[Tensor, list[Any]]:
         """Return the outputs of all layers ``(L, B, T, N, D)`` and the state of each, detached.
 
@@ -47,7 +47,7 @@ class TemporalStack(nn.Module):
         """
         outputs_L, states = [], []
         for layer, old in zip(self.layers, state or [None] * len(self.layers), strict=True):
-            embeddings_BTND, new = layer(embeddings_BTND, query_position_ND, start_BT, old, by)
+            embeddings_BTND, new = layer(embeddings_BTND, query_position_ND, start_BT, old, order)
             outputs_L.append(embeddings_BTND)
             states.append(new)
         return self.norm(torch.stack(outputs_L)), tree_map_only(Tensor, Tensor.detach, states)
@@ -83,7 +83,7 @@ class FrameLayer(nn.Module):
 class MemoryLayer(FrameLayer):
     """Work on the present frames, then a memory along time for each query by itself.
 
-    The memory is called as ``memory(read_BTND, start_BT, state, by)`` and returns what each slot
+    The memory is called as ``memory(read_BTND, start_BT, state, order)`` and returns what each slot
     remembers, itself included, ``(B, T, N, D)``, and the state after the last slot.
     """
 

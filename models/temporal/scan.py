@@ -45,7 +45,7 @@ class ScanMemory(nn.Module):
             self.gate.bias.copy_(gate_bias(width))
 
     def forward(
-        self, read_BTND: Tensor, start_BT: Tensor, state: Any, by: Any = None
+        self, read_BTND: Tensor, start_BT: Tensor, state: Any, order: Any = None
     ) -> tuple[Tensor, Any]:
         with no_autocast(read_BTND.device):
             read_BTND = read_BTND.to(self.start.dtype)

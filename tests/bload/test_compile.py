@@ -47,11 +47,11 @@ def test_a_walk_by_slots_is_one_graph_and_with_an_order_one_a_batch(batches):
     cell, counter = Cell().double(), CompileCounterWithBackend("eager")
 
     @torch.compile(fullgraph=True, backend=counter)
-    def outputs(batch, by):
-        return walk(cell, batch.inputs_BT, batch.start_BT, by=by)[0]
+    def outputs(batch, order):
+        return walk(cell, batch.inputs_BT, batch.start_BT, order=order)[0]
 
-    def compare(batch, by):
-        found, wanted = outputs(batch, by), walk(cell, batch.inputs_BT, batch.start_BT)[0]
+    def compare(batch, order):
+        found, wanted = outputs(batch, order), walk(cell, batch.inputs_BT, batch.start_BT)[0]
         torch.testing.assert_close(found, wanted)
         torch.testing.assert_close(gradients(found, cell), gradients(wanted, cell))
 

@@ -63,7 +63,7 @@ class Inputs:
 
 
 SEQUENCES = range(len(Inputs.lengths))
-BOTH = pytest.mark.parametrize("by", ["segments", "slots"])
+BOTH = pytest.mark.parametrize("order", ["segments", "slots"])
 
 
 def one_batch():
@@ -93,10 +93,10 @@ def alone(part):
 
 
 @BOTH
-def test_a_block_equals_its_sequences_alone(by):
+def test_a_block_equals_its_sequences_alone(order):
     part, batch = Nested(), one_batch()
     inputs_BT = batch.inputs_BT.clone().requires_grad_()
-    outputs_BT, _ = walk(part, inputs_BT, batch.start_BT, by=by)
+    outputs_BT, _ = walk(part, inputs_BT, batch.start_BT, order=order)
     loss = (outputs_BT[batch.valid_BT] * torch.stack(batch.targets)).sum()
     *gradients, gradient_BT = torch.autograd.grad(loss, [*part.parameters(), inputs_BT])
     outputs, expected_gradients, expected_input_gradients = alone(part)
@@ -110,21 +110,21 @@ def test_a_block_equals_its_sequences_alone(by):
 
 
 @BOTH
-def test_continuing_inside_a_segment_equals_one_shot(by):
+def test_continuing_inside_a_segment_equals_one_shot(order):
     part, batch = Nested(), one_batch()
     close, given = {"rtol": 1e-12, "atol": 1e-12}, [*part.parameters()]
-    whole_BT, last = walk(part, batch.inputs_BT, batch.start_BT, by="slots")
+    whole_BT, last = walk(part, batch.inputs_BT, batch.start_BT, order="slots")
     gradients = torch.autograd.grad(whole_BT.sin().sum(), given, retain_graph=True)
     for cut in range(1, 10):
-        first_BT, state = walk(part, batch.inputs_BT[:, :cut], batch.start_BT[:, :cut], by=by)
+        first_BT, state = walk(part, batch.inputs_BT[:, :cut], batch.start_BT[:, :cut], order=order)
         rest = batch.inputs_BT[:, cut:], batch.start_BT[:, cut:]
-        second_BT, end = walk(part, *rest, state, by=by)
+        second_BT, end = walk(part, *rest, state, order=order)
         both_BT = torch.cat([first_BT, second_BT], dim=1)
         torch.testing.assert_close(both_BT, whole_BT, **close)
         found = torch.autograd.grad(both_BT.sin().sum(), given)
         torch.testing.assert_close(found, gradients, rtol=1e-11, atol=1e-11)
         torch.testing.assert_close(tree_leaves(end), tree_leaves(last), **close)
-        anew_BT, _ = walk(part, *rest, by=by)
+        anew_BT, _ = walk(part, *rest, order=order)
         assert cut > 6 or not torch.allclose(anew_BT, whole_BT[:, cut:]), cut
 
 
@@ -137,9 +137,9 @@ def test_segments_take_as_many_steps_as_the_longest():
             return super().step(inputs, state)
 
     batch = one_batch()
-    for by, rows in (("slots", (4,) * 10), ("segments", WalkOrder.of(batch.start_BT).rows_T)):
+    for order, rows in (("slots", (4,) * 10), ("segments", WalkOrder.of(batch.start_BT).rows_T)):
         part = Count()
-        walk(part, batch.inputs_BT, batch.start_BT, by=by)
+        walk(part, batch.inputs_BT, batch.start_BT, order=order)
         assert part.rows == rows
     start_BT = torch.tensor([[True, False, False, True, False], [False, True, True, False, False]])
     order = WalkOrder.of(start_BT)
@@ -152,12 +152,12 @@ def test_segments_take_as_many_steps_as_the_longest():
 
 
 @BOTH
-def test_a_state_gone_bad_does_not_survive_a_start(by):
+def test_a_state_gone_bad_does_not_survive_a_start(order):
     part, state = Gru(), torch.full((1, 4), float("nan"), dtype=torch.float64)
     start_BT = torch.tensor([[True, False]])
-    outputs_BT, _ = walk(part, torch.zeros(1, 2, 3).double(), start_BT, state, by=by)
+    outputs_BT, _ = walk(part, torch.zeros(1, 2, 3).double(), start_BT, state, order=order)
     assert outputs_BT.isfinite().all()
     with pytest.raises(InputError, match=r"\(1, 3\) blocks and slots .* \(1, 2\)"):
-        walk(part, torch.zeros(1, 3, 3).double(), start_BT, by=by)
+        walk(part, torch.zeros(1, 3, 3).double(), start_BT, order=order)
     with pytest.raises(InputError, match=r"init_state and step, and GRU.* lacks"):
         walk(nn.GRU(3, 3), torch.zeros(1, 2, 3), start_BT)
