@@ -151,19 +151,19 @@ class DDS(nn.Module):
         tokens = self.build_tokens(memory_IHWD, extent_I2)
         object_state, relation_state = state or (None, None)
 
-        def put(values_LJ: Tensor) -> Tensor:
+        def to_slots(values_LJ: Tensor) -> Tensor:
             values_LI = take_home(values_LJ)
             if index_I is not None:
                 zeros = values_LI.new_zeros(len(values_LI), shape_BT.numel(), *values_LI.shape[2:])
                 values_LI = zeros.index_copy(1, index_I, values_LI)
             return values_LI.unflatten(1, shape_BT)
 
-        spatial_LBTND = put(self.object_branch.spatial(tokens))
+        spatial_LBTND = to_slots(self.object_branch.spatial(tokens))
         objects, object_state = self.object_branch(spatial_LBTND, inputs, object_state)
-        spatial_LBTND = put(self.relation_branch.spatial(tokens))
+        spatial_LBTND = to_slots(self.relation_branch.spatial(tokens))
         relations, relation_state = self.relation_branch(spatial_LBTND, inputs, relation_state)
         with torch.autocast(objects.device.type, enabled=False):
-            outputs = self.apply_heads(objects, relations, tokens, put)
+            outputs = self.apply_heads(objects, relations, tokens, to_slots)
         return replace(outputs, extent_BT2=extent_BT2, state=(object_state, relation_state))
 
     def apply_heads(
@@ -171,22 +171,22 @@ class DDS(nn.Module):
         objects: Tensor,
         relations: Tensor,
         tokens: Tokens,
-        put: Callable[[Tensor], Tensor],
+        to_slots: Callable[[Tensor], Tensor],
     ) -> Outputs:
         """Compute outputs from embeddings ``(L, B, T, N, D)`` in the precision of the parameters.
 
         Args:
-            put: puts values ``(L, J, ...)`` of computed pictures into slots, ``(L, B, T, ...)``.
+            to_slots: puts values ``(L, J, ...)`` of computed frames into slots, ``(L, B, T, ...)``.
         """
         precision = self.relation.weight.dtype
         objects, relations = objects.to(precision), relations.to(precision)
         memory_ISD, person, dense = tokens.memory_ISD.to(precision), None, None
         if self.person_place is not None:
             place_I14 = self.person_place(memory_ISD, tokens.centres, tokens.inside_IS)
-            person = put(place_I14[None])[0]
+            person = to_slots(place_I14[None])[0]
         if self.dense is not None and self.training:
             logits_IHWE = self.dense(memory_ISD.unflatten(1, tokens.grid))
-            dense = put(logits_IHWE[None])[0]
+            dense = to_slots(logits_IHWE[None])[0]
         return Outputs(
             person_boxes_LBTN4=self.person_box(objects, person),
             object_boxes_LBTN4=self.object_box(objects, self.reference),
