@@ -58,7 +58,7 @@ def test_a_value_or_key_that_no_config_takes_is_refused_in_a_sentence():
         ("dataset.dwell=0", "dataset.dwell is 0"),
         ("+train.epoch=3", "no key train.epoch; did you mean epochs?"),
         ("+dataset.augment.flipp=1", "no key dataset.augment.flipp; did you mean flip?"),
-        ("loader.tmax=32", "(?s)'loader.tmax'.*'tmax' not in"),
+        ("loader.tmax=32", "(?s)'loader.tmax'.*'tmax' is unknown"),
         ("loader=blod", "loader/blod.*in 'loader': bload bload_exact"),
         ("loader.t_max=many", "(?s)loader.t_max=many.*'many'"),
     ):
