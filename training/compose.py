@@ -126,7 +126,9 @@ def to_job(config: Any) -> Any:
         source: BaseException | None = error
         while source and not isinstance(source, InputError):  # a resolver's is wrapped
             source = source.__context__
-        raise AgreedError(str(source or error)) from error
+        no_rate = r"no rate for \1 in this experiment; give train.lr, or add it to its rates"
+        lacking = r"(?s)Interpolation key 'experiment\.rates\.(\w+)'.*"
+        raise AgreedError(re.sub(lacking, no_rate, str(source or error))) from error
 
 
 def check_keys(config: Any) -> None:

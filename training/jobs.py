@@ -34,8 +34,6 @@ class EndedJob(NamedTuple):
 
 
 ENDED_JOBS: list[EndedJob] = []
-RESIZING = "dataset.", "train.epochs=", "train.slots="
-"""Beginnings of overrides under which an experiment's minutes do not hold."""
 
 
 def one_job(task: Callable[[Any], dict[str, Any] | None]) -> Callable[[DictConfig], float | None]:
@@ -58,7 +56,8 @@ def one_job(task: Callable[[Any], dict[str, Any] | None]) -> Callable[[DictConfi
             if is_sweep and params - {line.split("=")[0] for line in given}:
                 raise AgreedError("an experiment is a sweep itself; start one after another")
             minutes = OmegaConf.select(config, "experiment.minutes")  # eval.py has none
-            resized = any(line.startswith(RESIZING) for line in given)
+            sizes = "dataset.", "train.epochs=", "train.slots="  # the minutes are of others
+            resized = any(line.startswith(sizes) for line in given)
             if rank == "0" and is_sweep and hydra.job.num == 0 and minutes and not resized:
                 with suppress(HydraException):  # glob(*), whose values it does not count
                     print(announce(hydra, minutes), flush=True)

@@ -133,7 +133,7 @@ class _Check:
         try:
             outputs = self.run(batch)
         except (TypeError, AttributeError) as error:
-            if "Batch" not in str(error):
+            if "Batch" not in str(error).replace("BatchNorm", ""):
                 raise
             raise InputError(f"the model takes no batch ({error}); {advice}") from error
         shape = tuple(getattr(outputs, "shape", ()))

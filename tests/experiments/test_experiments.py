@@ -96,7 +96,7 @@ def test_a_loader_has_the_rate_of_its_experiment_and_train_lr_moves_all_three():
     ):
         train = compose_job("train", line).train
         assert (train.lr, train.backbone_lr, train.muon_lr) == (rate, rate, 2 * rate)
-    with pytest.raises(InputError, match=r"'experiment.rates.ragged' not found"):
+    with pytest.raises(InputError, match=r"^no rate for ragged .*; give train.lr, or add it"):
         compose_job("train", ["experiment=one_rank", "loader=ragged"])
 
 
