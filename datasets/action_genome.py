@@ -29,7 +29,7 @@ class VideoSource:
 
     Args:
         root: the folder of the data set; frame ``VIDEO/NUMBER.png`` is in its ``frames/``.
-        split: ``train`` or ``test``.
+        split: ``train``, ``validation``, ``test``, or ``final`` of synthetic videos.
         videos: at least one; classes and relations are those of `annotations.vocabulary`.
         canvas_hw: height and width of the canvas.
         cache: a folder for resized frames, filled now; None decodes files each time.

@@ -1,4 +1,4 @@
-"""Fields of configs, for all packages above `bload`: meanings, values, and the check of both."""
+"""Fields of configs, for all packages above `bload`: help, values, and the check of both."""
 
 import sys
 from collections.abc import Collection, Iterator
@@ -8,37 +8,37 @@ from typing import Any, ClassVar
 from bload.errors import InputError, any_of, check_choice
 
 
-def key(words: str, default: Any = MISSING, *, defining: bool = True, **traits: Any) -> Any:
+def key(help: str, default: Any = MISSING, *, defining: bool = True, **traits: Any) -> Any:
     """Declare a key.
 
     Args:
-        words: its meaning, as ``--help`` prints it.
+        help: its meaning, as ``--help`` prints it.
         defining: False if it does not change what is trained: then it is not part of a run's name,
             and may differ when the run resumes.
         traits: what else `field` keeps as metadata.
     """
-    metadata = {"words": words, "defining": defining, **traits}
+    metadata = {"help": help, "defining": defining, **traits}
     if callable(default):
         return field(default_factory=default, metadata=metadata)
     return field(default=default, metadata=metadata)
 
 
 def number(
-    minimum: float, maximum: float | None, words: str, default: Any = MISSING, **traits: Any
+    minimum: float, maximum: float | None, help: str, default: Any = MISSING, **traits: Any
 ) -> Any:
     """Declare a finite number from `minimum` to `maximum`; None as `maximum` means no bound.
 
     A default of None makes ``null`` a value too.
     """
-    return key(words, default, bounds=(minimum, maximum), **traits)
+    return key(help, default, bounds=(minimum, maximum), **traits)
 
 
-def choice(options: Collection[str], words: str, default: Any = MISSING, **traits: Any) -> Any:
+def choice(options: Collection[str], help: str, default: Any = MISSING, **traits: Any) -> Any:
     """Declare a name among `options`; a default of None makes ``null`` a value too.
 
-    ``--help`` prints the options before `words`. They may grow later.
+    ``--help`` prints the options before `help`. They may grow later.
     """
-    return key(words, default, options=options, **traits)
+    return key(help, default, options=options, **traits)
 
 
 class Checked:
@@ -54,20 +54,20 @@ class Checked:
             if value is None and null:
                 continue
             if "bounds" in declared.metadata:
-                least, most = declared.metadata["bounds"]
-                if not least <= value <= (sys.float_info.max if most is None else most):
-                    bounds = f"{least} to {most}"
-                    if most is None:
-                        bounds = f"a finite number, at least {least}"
+                minimum, maximum = declared.metadata["bounds"]
+                if not minimum <= value <= (sys.float_info.max if maximum is None else maximum):
+                    bounds = f"{minimum} to {maximum}"
+                    if maximum is None:
+                        bounds = f"a finite number, at least {minimum}"
                     raise InputError(f"{name} is {value}; give {bounds}{', or null' * null}")
             if "options" in declared.metadata:
                 check_choice(name, value, declared.metadata["options"])
 
 
-def meanings(config: type) -> Iterator[tuple[str, str]]:
+def key_help(config: type) -> Iterator[tuple[str, str]]:
     """Yield name and meaning of every key of a config group."""
     for declared in fields(config):
-        if words := declared.metadata.get("words"):
+        if help := declared.metadata.get("help"):
             if options := declared.metadata.get("options"):
-                words = f"{any_of(options)}: {words}"
-            yield declared.name, words
+                help = f"{any_of(options)}: {help}"
+            yield declared.name, help

@@ -39,12 +39,12 @@ class Layer(nn.Module):
 class Model(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.token, self.place = nn.Embedding(256, WIDTH), nn.Embedding(T_MAX, WIDTH)
+        self.token, self.position = nn.Embedding(256, WIDTH), nn.Embedding(T_MAX, WIDTH)
         self.layers = nn.ModuleList([Layer(), Layer()])
         self.head = nn.Linear(WIDTH, 256)
 
     def forward(self, batch: Batch) -> Tensor:
-        x_BT = self.token(batch.inputs_BT.int()) + self.place(batch.segment_position_BT)
+        x_BT = self.token(batch.inputs_BT.int()) + self.position(batch.segment_position_BT)
         if flex is None:  # flex_attention has no backward pass on a CPU
             attend = partial(scaled_dot_product_attention, attn_mask=batch.attention_mask())
         else:

@@ -1,4 +1,4 @@
-"""Studies, each with its own table and chart, and benchmarks."""
+"""Studies, each with its own table, some with a chart; and benchmarks."""
 
 import os
 

@@ -9,7 +9,7 @@ Holm's correction is within a question (dev/LOG.md, "The headline, again").
 
 from pathlib import Path
 
-from experiments.intervals import corrected, signed, student
+from experiments.intervals import corrected, signed, t_interval
 from experiments.runs import name_others, name_splits, read_runs, refuse_mixtures
 from experiments.study import markdown, name_missing, report_runs
 
@@ -31,8 +31,8 @@ def tables(folder: Path) -> str:
     runs = refuse_mixtures(all_runs[loaders == loader], *DEFAULTS)
     by_change = {key: seeds.set_index("train.seed") for key, seeds in runs.groupby([*DEFAULTS])}
     base = by_change.get(tuple(DEFAULTS.values()), runs[:0])
-    rows = [["", "no change", f"{len(base)}", student(base.recall).text(), ""]]
-    rows[0] += [student(base.remembered).text(), ""]
+    rows = [["", "no change", f"{len(base)}", t_interval(base.recall).text(), ""]]
+    rows[0] += [t_interval(base.remembered).text(), ""]
     missing, shown = [] if len(base) else ["no change"], [*base.run]
     for question, (key, values) in QUESTIONS.items():
         changes = [tuple((DEFAULTS | {key: value}).values()) for value in values]
@@ -43,8 +43,8 @@ def tables(folder: Path) -> str:
                 missing.append(f"{key}={value}")
                 continue
             shown += [*seeds.run]
-            row = [question, f"`{key}={value}`", f"{len(seeds)}", student(seeds.recall).text()]
-            row += [gain, student(seeds.remembered).text()]
+            row = [question, f"`{key}={value}`", f"{len(seeds)}", t_interval(seeds.recall).text()]
+            row += [gain, t_interval(seeds.remembered).text()]
             rows.append([*row, signed(seeds.remembered - base.remembered)])
     heads = ["question", f"`{loader}` with", "seeds", f"Recall@20, {name_splits(runs)}"]
     heads += ["minus no change", "needs memory", "minus no change"]

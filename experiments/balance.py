@@ -18,7 +18,7 @@ from bload import Cost, Plan, action_genome_lengths, make_plan
 from bload.schedule.balance import BALANCES, make_schedule
 from datasets.files import exit_on_input_error
 from experiments import study
-from experiments.intervals import student
+from experiments.intervals import t_interval
 from experiments.runs import name_splits, read_runs, refuse_mixtures
 
 RANKS = 8
@@ -72,8 +72,8 @@ def learned_table(folder: Path) -> str:
         rows.append([f"`{balance}`", f"{seeds.all_steps.mean():,.0f}", len(seeds)])
         for key, digits in (("recall", 1), ("last_loss", 2)):
             table = runs.pivot_table(key, "train.seed", "loader.balance").reindex(columns=LEARNED)
-            difference = student(table[balance] - table["none"]).text(digits, sign=True)
-            rows[-1] += [student(seeds[key]).text(digits), difference * (balance != "none")]
+            difference = t_interval(table[balance] - table["none"]).text(digits, sign=True)
+            rows[-1] += [t_interval(seeds[key]).text(digits), difference * (balance != "none")]
     heads = [f"`{loader}` with `loader.balance`", "steps", "seeds"]
     heads += [f"Recall@20, {name_splits(runs)}", "minus `none`", "last loss", "minus `none`"]
     table = study.markdown([row for row in rows if row[2]], heads)

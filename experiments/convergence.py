@@ -21,7 +21,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from bload import InputError
 from bload.packing.packers import PACKERS
-from experiments.intervals import ratio, signed, student
+from experiments.intervals import ratio, signed, t_interval
 from experiments.runs import name_splits, name_ways, read_curves, read_runs, refuse_mixtures
 from experiments.study import look_of, markdown, name_missing, name_way, report_runs
 
@@ -72,10 +72,10 @@ def tables(folder: Path) -> str:
     for loader in ends.dropna(axis=1, how="all"):
         difference = "" if loader == "naive" else signed(ends[loader] - ends.naive)
         counts = [f"{count:,.0f}" for count in work.loc[loader]]
-        reached.append([loader, *counts, student(ends[loader]).text(), difference])
+        reached.append([loader, *counts, t_interval(ends[loader]).text(), difference])
         shares = [ratio(table[loader], table.naive).text(2) for table in (slots, frames)]
         shares = ["1", "1"] if loader == "naive" else shares
-        spent.append([loader, student(slots[loader]).text(0), *shares])
+        spent.append([loader, t_interval(slots[loader]).text(0), *shares])
     more_work = ratio(slots.naive, slots.bload).text()
     predicted = [
         ["`bload` ends level with `naive`, points", signed(ends.bload - ends.naive)],

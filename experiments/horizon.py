@@ -21,7 +21,7 @@ from bload import InputError
 from datasets.synthetic.observers import EVERYTHING, MEMORYLESS, expected_recall
 from datasets.synthetic.script import write_scripts
 from datasets.synthetic.world import World
-from experiments.intervals import corrected, signed, student
+from experiments.intervals import corrected, signed, t_interval
 from experiments.runs import name_others, name_splits, name_ways, read_runs, refuse_mixtures
 from experiments.study import INK, look_of, markdown, name_missing, report_runs
 
@@ -105,7 +105,7 @@ def split_tables(runs: pd.DataFrame) -> list[str]:
     """Tabulate the runs that were read on one split: Recall@20, differences, predictions."""
     horizons = [name_dwell(dwell) for dwell in sorted(runs[DWELL].unique())]
     recall = (
-        runs.groupby(["way", DWELL]).recall.apply(lambda seeds: student(seeds).text()).unstack()
+        runs.groupby(["way", DWELL]).recall.apply(lambda seeds: t_interval(seeds).text()).unstack()
     )
     work = runs.groupby("way")[["epochs", "all_steps", "slots", "deleted"]].mean()
     rows = [

@@ -20,7 +20,7 @@ from training.compose import compose_job, sweep_lines
 from training.config import CONFIGS, ProcessConfig, TrainJob
 from training.data import open_data
 from training.ranks import Ranks, join_ranks, peak_memory_mib, reset_peak_memory
-from training.step import StepPlace, train_step
+from training.step import StepPosition, train_step
 
 ALONE = Ranks(0, 1, torch.device("cpu"))
 """The only rank of a process on the CPU."""
@@ -100,7 +100,7 @@ class Contender:
         began = time.perf_counter()
         for batches in islice(self.steps, count):
             timing.waiting += time.perf_counter() - began
-            train_step(self.training, batches, StepPlace.after(self.loader))
+            train_step(self.training, batches, StepPosition.after(self.loader))
             time_now = time.perf_counter()
             timing.frames.append(batches[0].frames_in_step)
             timing.seconds.append(time_now - began)

@@ -27,7 +27,7 @@ class Interval:
         return f"{mean} [{self.low:,.{digits}f}, {self.high:,.{digits}f}]"
 
 
-def student(values: Iterable[float]) -> Interval:
+def t_interval(values: Iterable[float]) -> Interval:
     """Return the mean of independent values with Student's interval."""
     sample = pd.Series([*values], dtype=float).dropna()
     mean, error = float(sample.mean()), sample.sem()  # NaN for fewer than two values
@@ -37,7 +37,7 @@ def student(values: Iterable[float]) -> Interval:
 
 def signed(differences: Iterable[float]) -> str:
     """Format the mean of independent differences with Student's interval, as tables show it."""
-    return student(differences).text(sign=True)
+    return t_interval(differences).text(sign=True)
 
 
 def ratio(values: Iterable[float], others: Iterable[float]) -> Interval:
@@ -47,7 +47,7 @@ def ratio(values: Iterable[float], others: Iterable[float]) -> Interval:
     """
     logs, other_logs = (np.log(np.asarray([*series], dtype=float)) for series in (values, others))
     differences = logs - other_logs
-    interval = student([] if np.isnan(differences).any() else differences)
+    interval = t_interval([] if np.isnan(differences).any() else differences)
     return Interval(*map(math.exp, (interval.mean, interval.low, interval.high)))
 
 

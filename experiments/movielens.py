@@ -34,7 +34,7 @@ from tqdm import tqdm
 from bload import Batch, BlockLoader, InputError, from_dataset, mean_loss, unpack
 from datasets.files import exit_on_input_error
 from experiments import study
-from experiments.intervals import holm, signed, student
+from experiments.intervals import holm, signed, t_interval
 from training.stopping import detach_worker
 
 MEMBER, SPLIT_SEED = "recbole/dataset_example/ml-100k/ml-100k.inter", 2310
@@ -86,8 +86,8 @@ class Recommender(nn.Module):
         if model == "gru":
             self.gru, self.out = nn.GRU(96, 128, batch_first=True), nn.Linear(128, 64)
         else:
-            self.into, self.place = nn.Linear(96, 64), nn.Embedding(1000, 64)
-            nn.init.normal_(self.place.weight, std=0.1)
+            self.into, self.position = nn.Linear(96, 64), nn.Embedding(1000, 64)
+            nn.init.normal_(self.position.weight, std=0.1)
             layer = nn.TransformerEncoderLayer(64, 2, 256, 0.0, batch_first=True, norm_first=True)
             self.layers = nn.TransformerEncoder(layer, 2, nn.LayerNorm(64), False)
 
@@ -96,7 +96,7 @@ class Recommender(nn.Module):
         x_BTD = torch.cat([getattr(self, key)(x) for key, x in batch.inputs_BT.items()], -1)
         if hasattr(self, "layers"):
             hidden = ~batch.attention_mask().expand(-1, 2, -1, -1).flatten(0, 1)  # 2 heads
-            return self.layers(self.into(x_BTD) + self.place(batch.position_BT), hidden)
+            return self.layers(self.into(x_BTD) + self.position(batch.position_BT), hidden)
         if not starts:
             return self.out(self.gru(x_BTD)[0])
         return self.out(batch.from_packed(self.gru(batch.to_packed(x_BTD))[0]))
@@ -217,7 +217,7 @@ def figures() -> pd.DataFrame:
         seeds, seconds = runs.loc[pair], f"{epochs.seconds[pair]:.1f}"
         row = {key: f"{epochs[key][pair]:,.0f}" for key in ("padded", "deleted")}
         row |= {"seconds": seconds, "rate": f"{seeds.rate.iloc[0]:g}"}
-        row["Recall@20, equal frames"] = student(seeds.recall).text()
+        row["Recall@20, equal frames"] = t_interval(seeds.recall).text()
         if EXACT not in pair and (pair[0], EXACT) in runs.index.droplevel("seed"):
             exact = runs.loc[pair[0], EXACT]
             row["`bload_exact` minus this row"] = signed(exact.recall - seeds.recall)

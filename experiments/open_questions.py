@@ -39,7 +39,7 @@ from examples.vowels import utterances
 from experiments import study
 from experiments.epoch_time import speeds
 from experiments.interleaved import ALONE, time_turns
-from experiments.intervals import corrected, signed, student
+from experiments.intervals import corrected, signed, t_interval
 from experiments.paper_table import SEED, split_ways
 from experiments.runs import read_runs, refuse_mixtures
 from training.compose import compose_job
@@ -160,7 +160,7 @@ def speakers_table(rows: pd.DataFrame) -> str:
     cells = []
     for way in ("alone", "stream"):
         table, none = final[way, True], final[way, False]
-        cells.append([way, student(table).text(), student(none).text(), signed(table - none)])
+        cells.append([way, t_interval(table).text(), t_interval(none).text(), signed(table - none)])
     heads = ["with the start table", "without it", "with minus without, by seed"]
     return study.markdown(cells, ["frames named rightly, %; utterances are read", *heads])
 
@@ -179,7 +179,7 @@ def runs_table(folder: Path, key: str) -> str:
     gains = corrected(base - recall for *_, recall, base in cells)
     for (value, name, recall, base), gain in zip(cells, gains, strict=True):
         row = rows.setdefault(value, {f"{key}; Recall@20; `bload` minus it": value})
-        row[name] = f"{recall.mean():.1f}; {gain}" if len(base) else student(recall).text()
+        row[name] = f"{recall.mean():.1f}; {gain}" if len(base) else t_interval(recall).text()
     return pd.DataFrame(rows.values()).fillna("").to_markdown(index=False, disable_numparse=True)
 
 

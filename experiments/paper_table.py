@@ -22,7 +22,7 @@ from bload.errors import plural
 from bload.packing.packers import PACKERS
 from datasets.files import exit_on_input_error
 from experiments import epoch_time, study
-from experiments.intervals import corrected, signed, student
+from experiments.intervals import corrected, signed, t_interval
 from experiments.runs import compared_keys, name_splits, name_ways, read_runs, refuse_mixtures
 from training import paper, sweep_table
 
@@ -139,7 +139,8 @@ def recall_table(runs: pd.DataFrame, title: str) -> str:
         row = [way[0], *(f"{seeds[key].mean():,.0f}" for key in ("epochs", "all_steps", "slots"))]
         numbers = [f"{seed:.0f}" for seed in sorted(seeds.index)]
         row += [f"{seeds['train.lr'].iloc[0]:g}", ", ".join(numbers)]
-        row += [student(seeds.recall).text(), less.get(way, ""), student(seeds.remembered).text()]
+        recall, remembered = t_interval(seeds.recall), t_interval(seeds.remembered)
+        row += [recall.text(), less.get(way, ""), remembered.text()]
         row += [signed(base.remembered - seeds.remembered) if way in less else ""]
         first = seeds.iloc[0]
         command = ["-m", f"loader={first[LOADER]}"]

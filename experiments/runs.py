@@ -100,7 +100,7 @@ def finished_runs(folder: Path) -> list[Path]:
 
 
 def run_row(folder: Path) -> dict:
-    """Return a run's config, summary, commit, and the mean loss of the last tenth of its steps."""
+    """Return a run's config, summary and commit, and the mean of the last tenth of its losses."""
     config = pd.json_normalize(read_json(folder / "config.json")).iloc[0].to_dict()
     losses = [
         line["loss"] for _, line in read_lines(folder / "metrics.jsonl") if line["kind"] == "step"

@@ -25,7 +25,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from bload import Batch, BlockLoader, SequenceSource, from_dataset
 from experiments.interleaved import on_ranks
-from experiments.intervals import student
+from experiments.intervals import t_interval
 from experiments.study import markdown, report_rows
 from training.ranks import Ranks
 from training.sync import SYNCS, mean_weights, synchronise
@@ -143,7 +143,7 @@ def tables(rows: pd.DataFrame) -> str:
     for (ranks, data, sync), runs in rows.groupby(["ranks", "data", "sync"], sort=False):
         mean, less = runs.mean(numeric_only=True), runs.set_index(keys).loss - base
         cells.append([data, sync, ranks, f"{mean.steps:.0f}", f"{mean.bytes_per_step / 1024:.1f}"])
-        difference = "" if sync == "allreduce" else student(less).text(3, sign=True)
+        difference = "" if sync == "allreduce" else t_interval(less).text(3, sign=True)
         cells[-1] += [f"{mean.loss:.3f}", difference]
     heads = ["data", "`train.sync`", "ranks", "steps", "KiB per rank and step"]
     return markdown(cells, [*heads, "loss at the end", "minus `allreduce`"], words=2)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.intervals import corrected, student
+from experiments.intervals import corrected, t_interval
 from experiments.runs import name_splits, read_runs, refuse_mixtures
 from experiments.study import RESULTS, markdown, name_missing, report_runs
 
@@ -34,7 +34,7 @@ def tables(folder: Path) -> str:
             fewest = np.ceil(mean.frames / t_max)
             row = [t_max, mean.all_steps, mean.slots, mean.blocks, fewest, mean.padding]
             row += [fewest * t_max - mean.frames, mean.deleted, mean.peak_memory_mib]
-            reached = student(recall[t_max]).text(), differences.get(t_max, "")
+            reached = t_interval(recall[t_max]).text(), differences.get(t_max, "")
             seconds = [f"{mean.epoch_seconds:,.1f}"] * timed
             rows.append([loader, *map("{:,.0f}".format, row), *seconds, *reached])
     heads = ["", "`T_max`", "steps", "slots", "blocks", "bound", "padded", "padded at the bound"]

@@ -1,6 +1,6 @@
-"""Anchors of a network: a point per query, and the person's place in each frame.
+"""Anchors of a network: a point per query, and the centre of the person in each frame.
 
-DETR's plain queries need a checkpoint or hundreds of epochs to find their places (Anchor DETR,
+DETR's plain queries need a checkpoint or hundreds of epochs to find their positions (Anchor DETR,
 arXiv 2109.07107; DAB-DETR, arXiv 2201.12329); a small network from scratch does not get that long.
 
 I pictures, N queries and points, S tokens, D width, H heads.
@@ -37,8 +37,8 @@ class Windows(nn.Module):
         return -(self.sharpness_H[:, None, None] * distance_INS[:, None])
 
 
-class PersonPlace(nn.Module):
-    """Place of the person in a frame: the mean centre of the tokens that look like a person.
+class PersonCentre(nn.Module):
+    """Centre of the person in a frame: the mean centre of the tokens that look like a person.
 
     The mean is weighted by a softmax over all tokens (integral regression, arXiv 1711.08229).
     Person boxes are predicted relative to it, so that a query need not search the picture for the

@@ -24,7 +24,7 @@ from torch.utils.checkpoint import checkpoint
 
 from bload.batch.spread import spread_rows
 from datasets.annotations.vocabulary import ATTENTION
-from models.anchors import PersonPlace, point_references
+from models.anchors import PersonCentre, point_references
 from models.backbone import Pointwise, build_backbone
 from models.branch import Branch, Tokens, to_key_mask
 from models.extent import CENTRES, ENDS, cell_points, cells_inside
@@ -63,7 +63,7 @@ class DDS(nn.Module):
         norm_first: norm before each sub-layer instead of after it (DETR's).
         anchored: start each query of both branches at its own point. Its position is that of the
             point, most heads look around it, and object and union boxes are relative to a learned
-            reference there; person boxes are relative to the person's place in the frame. See
+            reference there; person boxes are relative to the person's centre. See
             `models.anchors`.
         dense: train a dense side task on the encoder's tokens as well, see `models.dense`.
         skip_padding: leave padding out of the work on single frames; the outputs are the same.
@@ -116,12 +116,12 @@ class DDS(nn.Module):
         # Labels are rare: begin at a score of 0.1, so that the many zeros do not swamp the rest.
         nn.init.constant_(self.relation.bias[LABELS], -2.2)
         nn.init.zeros_(self.relation.bias[ATTENTION])
-        self.position_options, self.cell_place = (
+        self.position_options, self.cell_offset = (
             (NEAR_WAVES, CENTRES) if anchored else (FAR_WAVES, ENDS)
         )
-        self.person_place, self.reference = None, None
+        self.person_centre, self.reference = None, None
         if anchored:
-            self.person_place = PersonPlace(width)
+            self.person_centre = PersonCentre(width)
             self.reference = nn.Parameter(point_references(queries))
             for head in (self.person_box, self.object_box, self.union_box):
                 nn.init.zeros_(head.layers[-1].get_parameter("weight"))
@@ -181,9 +181,9 @@ class DDS(nn.Module):
         precision = self.relation.weight.dtype
         objects, relations = objects.to(precision), relations.to(precision)
         memory_ISD, person, dense = tokens.memory_ISD.to(precision), None, None
-        if self.person_place is not None:
-            place_I14 = self.person_place(memory_ISD, tokens.centres, tokens.inside_IS)
-            person = to_slots(place_I14[None])[0]
+        if self.person_centre is not None:
+            centre_I14 = self.person_centre(memory_ISD, tokens.centres, tokens.inside_IS)
+            person = to_slots(centre_I14[None])[0]
         if self.dense is not None and self.training:
             logits_IHWE = self.dense(memory_ISD.unflatten(1, tokens.grid))
             dense = to_slots(logits_IHWE[None])[0]
@@ -197,7 +197,7 @@ class DDS(nn.Module):
         )
 
     def build_tokens(self, memory_IHWD: Tensor, extent_I2: Tensor | None = None) -> Tokens:
-        """Return encoded frames with their places in the picture."""
+        """Return encoded frames with their positions."""
         rows, columns = memory_IHWD.shape[1:3]
         memory_ISD = memory_IHWD.flatten(1, 2)
         return Tokens(
@@ -244,7 +244,7 @@ class DDS(nn.Module):
 
     def position(self, height: int, width: int, extent_I2: Tensor | None = None) -> Tensor:
         """Return the positions of a grid of tokens, ``(S, D)``, or on canvases ``(I, S, D)``."""
-        points = cell_points(height, width, self.pixel_mean, extent_I2, self.cell_place)
+        points = cell_points(height, width, self.pixel_mean, extent_I2, self.cell_offset)
         return sine_position(points, self.input_proj.out_channels, **self.position_options)
 
 

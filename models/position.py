@@ -27,8 +27,8 @@ def sine_position(points: Tensor, dim: int, temperature: float, turns: float) ->
     exponent = torch.arange(0, dim // 2, 2, device=points.device) / (dim // 2)
     frequency = 2 * math.pi * turns * temperature ** -exponent.to(points.dtype)
 
-    def encode(place: Tensor) -> Tensor:
-        angle = place[..., None] * frequency
+    def encode(share: Tensor) -> Tensor:
+        angle = share[..., None] * frequency
         return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(-2)
 
     x, y = points.unbind(-1)

@@ -91,13 +91,13 @@ def copy_tensors(model: DDS, state: dict[str, Tensor], source: str) -> str:
     # Frozen batch norm counts no batches.
     unused = {name for name in state if not name.endswith("num_batches_tracked")}
     for name, target in model.state_dict().items():
-        place = name if kind == "checkpoint" else file_name(name, prefixes)
-        values = state.get(place, torch.empty(0))
-        rows = min(len(target), len(values)) if place == "query_embed.weight" else None
+        key = name if kind == "checkpoint" else file_name(name, prefixes)
+        values = state.get(key, torch.empty(0))
+        rows = min(len(target), len(values)) if key == "query_embed.weight" else None
         if target[:rows].shape == values[:rows].shape:
             target[:rows].copy_(values[:rows])
             loaded[part_name(name).partition(".layers.")[0]] += 1
-            unused.discard(place)
+            unused.discard(key)
         elif name.startswith("backbone."):
             shapes = f"{name} is {(*target.shape,)}, in the file {(*values.shape,)}"
             raise _wrong_backbone(source, shapes)

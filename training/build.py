@@ -84,7 +84,7 @@ class Training:
                 group["lr"] = group["base_lr"] * factor
         return factor * self.settings.lr
 
-    def synchronise(self) -> None:
+    def after_step(self) -> None:
         """Let ranks with weights of their own agree after a step, and update the average."""
         if self.has_own_weights:
             step, steps, cfg = self.loader.step, self.loader.account.steps, self.settings
@@ -200,8 +200,8 @@ def in_parallel(
 
     DDP rearranges its buckets after the first backward pass. That changes the order of sums over
     three or more ranks, so the first step of a resumed run would differ. A backward pass on two
-    slots of padding, here, gets the rearrangement over with; on an example of what is recorded, if
-    the network is, since a graph gives all gradients at once.
+    black frames, here, gets the rearrangement over with; on an example of what is recorded, if the
+    network is, since a graph gives all gradients at once.
     """
     parallel = DistributedDataParallel(network, gradient_as_bucket_view=True)
     parallel.broadcast_buffers = False  # they are constant

@@ -79,10 +79,10 @@ def restore(saved: dict[str, Any], path: Path, training: Training) -> tuple[Prog
         if states := saved["rank_states"]:
             training.load_state_dict(states[ranks.rank])
         progress = Progress(**saved["progress"])
-    place = f"{path}: epoch {loader.epoch + 1}, step {loader.step}"
-    if len(places := set(ranks.gather(place))) > 1:
-        raise AgreedError(f"ranks would go on from different places: {'; '.join(sorted(places))}")
-    return progress, f"going on from {place}"
+    position = f"{path}: epoch {loader.epoch + 1}, step {loader.step}"
+    if len(positions := sorted({*ranks.gather(position)})) > 1:
+        raise AgreedError(f"ranks would go on from different positions: {'; '.join(positions)}")
+    return progress, f"going on from {position}"
 
 
 def open_checkpoint(paths: Sequence[Path]) -> tuple[Path | None, dict[str, Any], list[str]]:

@@ -19,7 +19,7 @@ from omegaconf.errors import OmegaConfBaseException
 from bload.errors import InputError, suggest
 from bload.packing.packers import PACKERS
 from datasets.build import DATASETS
-from datasets.config_fields import meanings
+from datasets.config_fields import key_help
 from datasets.synthetic.world import World
 from training.config import CONFIGS, EvalJob, TrainJob, loader_schema
 from training.stopping import AgreedError
@@ -29,7 +29,7 @@ def format_meanings(*, _root_: Any) -> str:
     """Format every key of a composed config with its value and its meaning, for ``--help``."""
     rows = []
     for prefix, part, schema in find_schemas(_root_):
-        for name, words in meanings(schema):
+        for name, words in key_help(schema):
             value = part[name]
             if OmegaConf.is_config(value):
                 value = OmegaConf.to_container(value, resolve=True)

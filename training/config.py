@@ -120,7 +120,7 @@ class TrainConfig(ProcessConfig):
     batch_slots: int = number(1, 10**7, "most slots in a rank's batch: whole blocks, at least one")
     lr: float = number(0, 1e6, "peak learning rate of AdamW")
     backbone_lr: float = number(0, 1e6, "peak learning rate of the backbone")
-    weight_decay: float = number(0, 1e6, "of matrices, and of learned places")
+    weight_decay: float = number(0, 1e6, "of matrices, and of learned positions")
     clip_norm: float = number(1e-9, None, "a step's gradient is scaled down to this norm at most")
     schedule: str = choice(
         ("cosine", "step"), "how rates fall: to 0 in the last step, or to a tenth after step_at"
@@ -138,7 +138,7 @@ class TrainConfig(ProcessConfig):
     ema: float = number(
         0, 0.999999, "decay of a moving average of the weights, which is evaluated; 0: none", 0.0
     )
-    seed: int = number(0, 2**63 - 1, "for weights, packing and augmentation", 0)
+    seed: int = number(0, 2**63 - 1, "for weights, packing, augmentation and dropout", 0)
     starts: str = choice(
         STARTS, "where states are cleared; ignored and wrong are to compare", "table"
     )
@@ -209,7 +209,7 @@ class WandbConfig(Checked):
 
 @dataclass
 class TrainJob:
-    """Config of a training job; its last three groups do not change what is trained."""
+    """Config of a training job; its last three groups are not part of a run's name."""
 
     loader: LoaderConfig  # how videos are packed into blocks, and blocks dealt to ranks
     dataset: DatasetConfig  # videos to train, validate and evaluate on

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from bload import BlockLoader, InputError
+from bload.batch.check import evaluation_mode
 from datasets.action_genome import VideoSource
 from datasets.annotations.read import trained_pairs
 from datasets.files import write_whole
@@ -122,9 +123,9 @@ def evaluate_checkpoint(
     except Exception as error:  # a picture ends nothing
         print(f"warning: no pictures in {folder}: {error}")
     is_ended = epoch >= checkpoint["epochs"]
-    place = "" if is_ended else f" in epoch {epoch + 1}, step {step}, before the end of its run"
+    when = "" if is_ended else f" in epoch {epoch + 1}, step {step}, before the end of its run"
     ranks.print(
-        f"{path}{place} on {source.root}, {source.split}: {figures['frames']:,.0f} frames, "
+        f"{path}{when} on {source.root}, {source.split}: {figures['frames']:,.0f} frames, "
         f"{figures['frames_per_second']:,.0f}/s, Recall@20 {100 * figures['with/recall@20']:.2f} %"
     )
     rows = tables.relation_rows(meter, str(path)) if cfg.relations else []
@@ -178,22 +179,19 @@ def evaluate(
         **process_options(process, ranks),
     )
     own_meter = RecallMeter(iou)
-    was_training = model.training
-    model.eval()
-
-    for batch in ranks.show_progress(loader, "evaluate", loader.steps):
-        batch = ablation(batch)
-        inputs, _ = to_inputs(batch)
-        with precision:
-            outputs = model(inputs)
-        sizes_hw = [target.size_hw for target in batch.targets]
-        predictions = predict(outputs, batch.valid_BT, sizes_hw)
-        own_meter.update(predictions, batch.targets)
-        for sink in sinks:
-            sink(batch.targets, predictions)
-        if signal_number := ranks.largest(ranks.stop.signal_number)[0]:
-            raise Stopped(signal_number, "the beginning of this evaluation")
-    model.train(was_training)
+    with evaluation_mode(model):
+        for batch in ranks.show_progress(loader, "evaluate", loader.steps):
+            batch = ablation(batch)
+            inputs, _ = to_inputs(batch)
+            with precision:
+                outputs = model(inputs)
+            sizes_hw = [target.size_hw for target in batch.targets]
+            predictions = predict(outputs, batch.valid_BT, sizes_hw)
+            own_meter.update(predictions, batch.targets)
+            for sink in sinks:
+                sink(batch.targets, predictions)
+            if signal_number := ranks.largest(ranks.stop.signal_number)[0]:
+                raise Stopped(signal_number, "the same command begins this evaluation again")
     meter = RecallMeter(iou).merge(ranks.gather(own_meter.state()))
     figures = meter.summary() | (source.yardsticks.recall(meter) if source.yardsticks else {})
     seconds = time.perf_counter() - started_at

@@ -75,8 +75,7 @@ def build_optimisers(model: nn.Module, cfg: TrainConfig) -> list[torch.optim.Opt
     """Build AdamW for everything, or with `muon_lr` Muon for the matrices of transformer layers.
 
     The backbone has its own rate; norms, biases and embeddings are not decayed. Muon's updates are
-    scaled to the size of AdamW's, so that its rate is of the same order (arXiv 2502.16982). Groups
-    do not depend on the rates, so a checkpoint fits other ones.
+    scaled to the size of AdamW's, so that its rate is of the same order (arXiv 2502.16982).
     """
     groups: dict[tuple[bool, bool, bool], list[nn.Parameter]] = {}
     for name, parameter in model.named_parameters():

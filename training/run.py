@@ -5,7 +5,7 @@
 
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -26,7 +26,7 @@ from training.folder import RunFolder, read_json, run_name
 from training.printing import opening_text, summary_text
 from training.ranks import Ranks, reset_peak_memory
 from training.report.album import Album
-from training.step import RowStates, StepPlace, open_row_states, pack_row_states, train_step
+from training.step import RowStates, StepPosition, open_row_states, pack_row_states, train_step
 from training.stopping import AgreedError, Stopped
 from training.tracking import Tracker
 
@@ -61,10 +61,10 @@ class Run:
         return self.training.settings.epochs
 
     @property
-    def is_evaluation_due(self) -> bool:
+    def is_validation_due(self) -> bool:
         """Return True if the validation videos are due at this step, or after the epoch before."""
         loader, every = self.loader, self.training.settings.eval_every
-        done, before = StepPlace.after(loader).epochs_done, self.progress.evaluated_at
+        done, before = StepPosition.after(loader).epochs_done, self.progress.evaluated_at
         if not self.data.validation or done <= before or loader.step == loader.steps:
             return False
         is_due = bool(every) and (done + 1e-9) // every > (before + 1e-9) // every
@@ -85,14 +85,14 @@ class Run:
             yield batches
             self.sums.lap("seconds")
 
-    def take_step(self, batches: Sequence[Batch]) -> None:
+    def take_step(self, batches: list[Batch]) -> None:
         """Take a step, and add its figures up; write them down every ``train.log_every`` steps."""
-        step, place = self.loader.step, StepPlace.after(self.loader)
-        figures, self.row_states = train_step(self.training, batches, place, self.row_states)
+        step, position = self.loader.step, StepPosition.after(self.loader)
+        figures, self.row_states = train_step(self.training, batches, position, self.row_states)
         self.sums.losses.update(figures.losses)
         if step % self.cfg.train.log_every == 0:
             losses = sum_losses(figures.losses, self.ranks)
-            row = {**losses, "norm": figures.norm, "lr": figures.lr}
+            row = {**losses, "grad_norm": figures.grad_norm, "lr": figures.lr}
             self.tracker.log("step", self.epoch + 1, step, row)
             steps, epochs = self.loader.account.steps, self.epochs - self.epoch
             left = self.sums.seconds["seconds"] / max(step - 1, 1) * (epochs * steps - step)
@@ -112,7 +112,7 @@ class Run:
         minutes = (time.monotonic() - self.saved_at) / 60
         is_due = not step or minutes >= self.cfg.train.checkpoint_minutes
         save, signal_number = self.ranks.largest(is_due, self.ranks.stop.signal_number)
-        if save or signal_number or self.is_evaluation_due:
+        if save or signal_number or self.is_validation_due:
             if step:  # else the epoch before has its time already
                 self.sums.lap("seconds")
             self.progress.epoch_sums = self.ranks.gather(self.sums.state())
@@ -120,9 +120,9 @@ class Run:
             self.save()
             self.sums.drop_lap()
         if signal_number:
-            place = f"epoch {self.epoch + 1}, step {step}"
-            place += " (with run.resume=auto)" * (self.cfg.run.resume == "never")
-            raise Stopped(signal_number, f"{self.folder.last}: {place}")
+            where = f"{self.folder.last}: epoch {self.epoch + 1}, step {step}"
+            where += " (with run.resume=auto)" * (self.cfg.run.resume == "never")
+            raise Stopped(signal_number, f"the same command goes on from {where}")
 
     def save(self, path: Path | None = None) -> None:
         """Write a checkpoint, by default the run's latest; all ranks call this."""
@@ -131,7 +131,7 @@ class Run:
 
     def validate_if_due(self) -> None:
         """Evaluate on the validation videos; save, and save the weights if they are the best."""
-        if not self.is_evaluation_due:
+        if not self.is_validation_due:
             return
         assert self.data.validation
         progress, epoch, step = self.progress, self.epoch, self.loader.step
@@ -140,10 +140,10 @@ class Run:
         self.sums.lap("seconds")
         figures, _ = self.evaluate(self.data.validation)
         progress.recall = figures["with/recall@20"]
-        progress.evaluated_at = StepPlace.after(self.loader).epochs_done
+        progress.evaluated_at = StepPosition.after(self.loader).epochs_done
         self.tracker.log("eval", epoch + 1, step, {"after": progress.evaluated_at} | figures)
-        place = f"epoch {epoch + 1:>3}/{self.epochs}  step {step}"
-        self.ranks.print(f"{place}  validation Recall@20 {100 * progress.recall:.2f} %")
+        where = f"epoch {epoch + 1:>3}/{self.epochs}  step {step}"
+        self.ranks.print(f"{where}  validation Recall@20 {100 * progress.recall:.2f} %")
         if progress.best is None or progress.recall > progress.best:
             progress.best = progress.recall
             self.save(self.folder.best)
@@ -199,7 +199,7 @@ class Run:
         self.tracker.show(self.folder.picture)
         self.ranks.print(summary_text(summary))
         if signal_number := self.ranks.largest(self.ranks.stop.signal_number)[0]:
-            raise Stopped(signal_number, f"{self.folder.last}: the run is done")
+            raise Stopped(signal_number, f"the run is done: {self.folder.path}")
         return summary
 
 
@@ -275,8 +275,8 @@ def begin_or_resume(
             )
     else:
         with naming_keys(cfg):
-            progress, place = restore(saved, path, training)
-        remarks.append(place)
+            progress, remark = restore(saved, path, training)
+        remarks.append(remark)
     if ranks.is_first:
         if path is None:
             folder.clear()

@@ -26,8 +26,8 @@ from training.stopping import AgreedError
 RowStates = list[Any] | None
 
 
-class StepPlace(NamedTuple):
-    """Place of a step in its run."""
+class StepPosition(NamedTuple):
+    """Where a step is in its run."""
 
     epoch: int
     step_index: int
@@ -37,7 +37,7 @@ class StepPlace(NamedTuple):
 
     @classmethod
     def after(cls, loader: BlockLoader) -> Self:
-        """Return the place of the step that a loader has given last."""
+        """Return the position of the step that a loader has given last."""
         epoch, share_done = loader.epoch, loader.sampler.share_done(loader.step)
         return cls(epoch, loader.step - 1, epoch + float(share_done))
 
@@ -47,14 +47,14 @@ class StepFigures(NamedTuple):
 
     losses: dict[str, float]
     """This rank's parts of the means over the step; they add up over ranks."""
-    norm: float
+    grad_norm: float
     """Norm of the synchronised gradient before clipping; this rank's own if weights differ."""
     lr: float
     """Rate of the parameters with ``train.lr``."""
 
 
 def train_step(
-    training: Training, batches: Sequence[Batch], place: StepPlace, row_states: RowStates = None
+    training: Training, batches: list[Batch], position: StepPosition, row_states: RowStates = None
 ) -> tuple[StepFigures, RowStates]:
     """Take a step with all its batches on this rank; return its figures and the new row states.
 
@@ -63,9 +63,9 @@ def train_step(
     """
     cfg, ranks, model = training.settings, training.ranks, training.model
     # Dropout is a function of the step, so that resuming needs no random state.
-    entropy = [cfg.seed, place.epoch, place.step_index, ranks.rank]
+    entropy = [cfg.seed, position.epoch, position.step_index, ranks.rank]
     torch.manual_seed(int(np.random.SeedSequence(entropy).generate_state(1)[0]))
-    rate = training.set_rates(place.epochs_done)
+    rate = training.set_rates(position.epochs_done)
     model.zero_grad()
     batches = [training.ablation(batch) for batch in batches]
     objects = [len(frame.object_classes_M) for batch in batches for frame in batch.targets]
@@ -74,7 +74,7 @@ def train_step(
     sums, states = dict[str, Tensor](), []
     for batch, state in zip(batches, row_states or [None] * len(batches), strict=True):
         with nullcontext() if batch.ends_step else accumulating():
-            inputs, annotations = training.to_inputs(batch, place.epoch)
+            inputs, annotations = training.to_inputs(batch, position.epoch)
             targets = to_tensors(annotations, ranks.device)
             with autocast(cfg.amp, ranks.device):
                 outputs = training.parallel(inputs, state)
@@ -86,22 +86,22 @@ def train_step(
     norm = nn.utils.clip_grad_norm_(model.parameters(), cfg.clip_norm)
     norm, *values = torch.stack([norm, *sums.values()]).tolist()  # synchronises
     if not math.isfinite(norm):
-        raise diverged(norm, values[0], batches, place, training)
+        raise diverged(norm, values[0], batches, position, training)
     for optimiser in training.optimisers:
         optimiser.step()
-    training.synchronise()
+    training.after_step()
     figures = StepFigures(dict(zip(sums, values, strict=True)), norm, rate)
     return figures, None if row_states is None else states
 
 
 def diverged(
-    norm: float, loss: float, batches: Sequence[Batch], place: StepPlace, training: Training
+    norm: float, loss: float, batches: Sequence[Batch], position: StepPosition, training: Training
 ) -> InputError:
     """Return the error of a step whose gradient is not finite, which names its first videos."""
     targets = [target for batch in batches for target in batch.targets]
     names = list(dict.fromkeys(video_of(target.name) for target in targets))
     return (InputError if training.has_own_weights else AgreedError)(
-        f"the gradient is {norm} in epoch {place.epoch + 1}, step {place.step_index + 1}: "
+        f"the gradient is {norm} in epoch {position.epoch + 1}, step {position.step_index + 1}: "
         f"rank {training.ranks.rank}'s loss is {loss} in videos {', '.join(names[:8])}; lower "
         f"train.lr ({training.settings.lr}) or set train.amp=off; the last good checkpoint is in "
         "the run's folder, and what other ranks say in its rank*.log"

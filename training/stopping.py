@@ -29,12 +29,11 @@ class AgreedError(InputError):
 
 
 class Stopped(SystemExit):
-    """Exit of a saved run on a signal, with status 128 + the signal's number."""
+    """Exit on a signal when all is saved, with status 128 + the signal's number."""
 
     def __init__(self, signal_number: int, saved: str) -> None:
         super().__init__(128 + signal_number)
-        name = signal.Signals(signal_number).name
-        self.sentence = f"stopped by {name}; the same command goes on from {saved}"
+        self.sentence = f"stopped by {signal.Signals(signal_number).name}; {saved}"
 
 
 class StopRequest:

@@ -1,7 +1,7 @@
 """Epochs that are planned a chunk at a time, for data sets of any size.
 
-    order     a pseudorandom permutation of the sequences, computed place by place
-    chunks    |0 .. chunk - 1|chunk .. 2 chunk - 1|. . .|    places in that order
+    order     a pseudorandom permutation of the sequences, computed piece by piece
+    chunks    |0 .. chunk - 1|chunk .. 2 chunk - 1|. . .|    positions in that order
     blocks    |b b b b b b b b b|b b b b b b b b|b b b b|    each chunk is packed by itself
     steps     |s s s s|s s s s|s s s s|s s s s|s s s s|f f|  f: fillers, at the end alone
 
@@ -82,8 +82,8 @@ class ChunkPlanner(Planner):
 
     def first_block(self, position: Position) -> int:
         self.plan(position.epoch)  # counts the blocks of all chunks
-        before = (self._counts[position.epoch, chunk] for chunk in range(position.chunk))
-        return sum(before) + position.first_block
+        before = [self._counts[position.epoch, chunk] for chunk in range(position.chunk)]
+        return sum(before, position.first_block)
 
     def _plan_chunk(self, members: np.ndarray, epoch: int, chunk: int) -> Plan:
         rng = np.random.default_rng([self.seed, epoch, 2, chunk])
@@ -94,8 +94,7 @@ class ChunkPlanner(Planner):
         """Return the sequences of a chunk and its plan."""
         keys = np.random.default_rng([self.seed, epoch, 3]).integers(0, 2**64, ROUNDS, np.uint64)
         first, sequences = chunk * self.chunk, len(self.lengths)
-        place = np.arange(first, min(first + self.chunk, sequences))
-        members = permuted(place, sequences, keys)
+        members = permuted(np.arange(first, min(first + self.chunk, sequences)), sequences, keys)
         plan = self._plan_chunk(members, epoch, chunk)
         self._counts[epoch, chunk] = plan.num_blocks
         return members, plan
@@ -115,9 +114,8 @@ class ChunkPlanner(Planner):
         """Yield the blocks of each batch of a rank; those of a step are dealt to ranks in turn."""
         is_first, rows = not position.step, self.blocks_per_batch
         position = self.normalise(position)
-        chunks = (
-            self.plan_of(position.epoch, chunk) for chunk in range(position.chunk, self.chunks)
-        )
+        numbers = range(position.chunk, self.chunks)
+        chunks = (self.plan_of(position.epoch, chunk) for chunk in numbers)
         entries = ((members, plan, b) for members, plan in chunks for b in range(plan.num_blocks))
         blocks = islice(entries, position.first_block, None)
         while step := [*islice(blocks, self.blocks_per_step)]:
@@ -157,14 +155,14 @@ class ChunkPlanner(Planner):
         return {**super().definition(), "chunk": self.chunk}
 
 
-def permuted(place: np.ndarray, size: int, keys: np.ndarray) -> np.ndarray:
-    """Return the numbers at some places of a pseudorandom order of `size` numbers.
+def permuted(position: np.ndarray, size: int, keys: np.ndarray) -> np.ndarray:
+    """Return the numbers at some positions of a pseudorandom order of `size` numbers.
 
     A Feistel network permutes all numbers of some bits. A number that is not below `size` is put
     through it again until it is. `keys` are random uint64, an even number of them.
     """
     bits = max((size - 1).bit_length(), 2)
-    number = _feistel(place.astype(np.uint64), bits, keys)
+    number = _feistel(position.astype(np.uint64), bits, keys)
     while len(beyond := np.flatnonzero(number >= size)):
         number[beyond] = _feistel(number[beyond], bits, keys)
     return number.astype(np.int64)

@@ -10,6 +10,7 @@ which stay whole.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -48,4 +49,4 @@ def pack_carry(
         plan = pack(length[short], t_max, rng, **options)
         blocks += [short[plan.block(b).sequence].tolist() for b in range(plan.num_blocks)]
     blocks = [blocks[b] for b in rng.permutation(len(blocks))]
-    return plan_from_blocks(blocks, pieces, lengths, t_max, carries=True)
+    return replace(plan_from_blocks(blocks, pieces, lengths, t_max), carries=True)

@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from bload.packing.bounds import lower_bound
+from bload.packing.pieces import Pieces
 
 
 def round_up(lengths: np.ndarray, multiple: int) -> np.ndarray:
@@ -134,7 +135,7 @@ class Plan:
         used = self._by_block(round_up(self.length, self.multiple_of))
         if np.any(used > self.slots):
             b = int((used - self.slots).argmax())
-            raise ValueError(f"block {b} holds {used[b]} frames; t_max is {self.slots[b]}")
+            raise ValueError(f"block {b} takes {used[b]} slots and has {self.slots[b]}")
         if len(self.batches):
             starts, ends = self.batches[:-1], self.batches[1:]
             if starts[0] != 0 or ends[-1] != self.num_blocks or np.any(ends <= starts):
@@ -284,25 +285,16 @@ class Plan:
 
 
 def plan_from_blocks(
-    blocks: list[list[int]],
-    pieces: tuple[np.ndarray, np.ndarray, np.ndarray],
-    sequence_lengths: np.ndarray,
-    t_max: int,
-    carries: bool = False,
+    blocks: list[list[int]], pieces: Pieces, sequence_lengths: np.ndarray, t_max: int
 ) -> Plan:
     """Make a plan from lists of piece numbers, one per block; see `plan_from_arrays`."""
     counts = np.fromiter((len(block) for block in blocks), dtype=np.int64, count=len(blocks))
     order = np.fromiter(itertools.chain.from_iterable(blocks), np.int64, count=int(counts.sum()))
-    return plan_from_arrays(order, counts, pieces, sequence_lengths, t_max, carries)
+    return plan_from_arrays(order, counts, pieces, sequence_lengths, t_max)
 
 
 def plan_from_arrays(
-    order: np.ndarray,
-    counts: np.ndarray,
-    pieces: tuple[np.ndarray, np.ndarray, np.ndarray],
-    sequence_lengths: np.ndarray,
-    t_max: int,
-    carries: bool = False,
+    order: np.ndarray, counts: np.ndarray, pieces: Pieces, sequence_lengths: np.ndarray, t_max: int
 ) -> Plan:
     """Make a plan from piece numbers, block after block.
 
@@ -313,4 +305,4 @@ def plan_from_arrays(
     """
     sequence, first, length = (array[order] for array in pieces)
     offsets = np.concatenate([[0], np.cumsum(counts)])
-    return Plan(t_max, sequence_lengths, sequence, first, length, offsets, carries=carries)
+    return Plan(t_max, sequence_lengths, sequence, first, length, offsets)

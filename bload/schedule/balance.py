@@ -174,12 +174,12 @@ def make_schedule(
     if not plan.has_one_size:
         rows, size = 1, ranks * micro_batches  # a unit is a micro-batch already
         cost_U = cost_U + cost.of_shape(plan.slots[block_B[unit_offsets[:-1]]])
-    if plan.carries and size > max(2 * plan.num_blocks, 1024):
-        raise InputError(
-            f"a step of all ranks takes {size} rows and the epoch has {plan.num_blocks} blocks; "
-            "lower batch_slots or micro_batches"
-        )
     if plan.carries:
+        if size > max(2 * plan.num_blocks, 1024):
+            raise InputError(
+                f"a step of all ranks takes {size} rows and the epoch has {plan.num_blocks} "
+                "blocks; lower batch_slots or micro_batches"
+            )
         steps = [*place_in_rows(plan, size, rng)]
     else:
         steps = [step + first_block for step in order(cost_U[first_block:], size, ranks, rng)]
@@ -191,26 +191,36 @@ def make_schedule(
                 f"the plan has {len(cost_U)} {kind} but one step of all ranks takes {size}; lower "
                 f"batch_slots or set last=fill"
             )
-    # A group is the units of a rank in a step; it takes micro-batches of `rows` units.
-    groups = [s * ranks + share(cost_U[step], ranks) for s, step in enumerate(steps)]
-    group, unit = (np.concatenate([[], *of]).astype(np.int64) for of in (groups, steps))
-    by_group = np.argsort(group, kind="stable")
-    group, unit = group[by_group], unit[by_group]
-    count_G = np.bincount(group, minlength=len(steps) * ranks)
-    if not plan.carries:  # whose rows stay on any number of ranks
-        rows = min(rows, int(count_G.max(initial=1)))  # one step may be all
-    micro_SR = np.maximum(-(-count_G // rows), 1).reshape(-1, ranks)
-    if balance != "uneven":
-        micro_SR = micro_SR.max(axis=1, keepdims=True).repeat(ranks, axis=1)
-    rank_offsets = np.append(0, np.cumsum(micro_SR))
-    unit_E = np.full(rank_offsets[-1] * rows, -1)  # -1 is a filler, a unit of one block
-    unit_E[rank_offsets[group] * rows + index_within(count_G)] = unit
-    size_E = np.append(np.diff(unit_offsets), 1)[unit_E]
+    shares = [share(cost_U[step], ranks) for step in steps]
+    unit_MR, rank_offsets = _deal(steps, shares, ranks, rows, plan.carries, balance != "uneven")
+    unit_E, rows = unit_MR.ravel(), unit_MR.shape[1]
+    size_E = np.append(np.diff(unit_offsets), 1)[unit_E]  # a filler is one block
     entry = np.repeat(unit_offsets[unit_E], size_E) + index_within(size_E)
     block = np.append(block_B, -1)[entry]
     offsets = np.append(0, np.cumsum(size_E))[::rows]
     slots = np.append(plan.slots, plan.slots.min())[block[offsets[:-1]]]
     return Schedule(plan, ranks, block, slots, offsets, rank_offsets, first_block)
+
+
+def _deal(
+    steps: Steps, shares: Steps, ranks: int, rows: int, fixed_rows: bool, even: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the units of every micro-batch, ``(.., rows)``, -1 for a filler, and rank offsets."""
+    # A group is the units of a rank in a step; it takes micro-batches of `rows` units.
+    groups = [s * ranks + rank_U for s, rank_U in enumerate(shares)]
+    group, unit = (np.concatenate([[], *of]).astype(np.int64) for of in (groups, steps))
+    by_group = np.argsort(group, kind="stable")
+    group, unit = group[by_group], unit[by_group]
+    count_G = np.bincount(group, minlength=len(steps) * ranks)
+    if not fixed_rows:
+        rows = min(rows, int(count_G.max(initial=1)))  # one step may be all
+    micro_SR = np.maximum(-(-count_G // rows), 1).reshape(-1, ranks)
+    if even:
+        micro_SR = micro_SR.max(axis=1, keepdims=True).repeat(ranks, axis=1)
+    rank_offsets = np.append(0, np.cumsum(micro_SR))
+    unit_MR = np.full((rank_offsets[-1], rows), -1)
+    unit_MR.flat[rank_offsets[group] * rows + index_within(count_G)] = unit
+    return unit_MR, rank_offsets
 
 
 def _make_units(plan: Plan, batch_slots: int) -> tuple[np.ndarray, np.ndarray]:

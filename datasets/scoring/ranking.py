@@ -1,7 +1,7 @@
-"""Places of ground-truth triplets in a frame's ranked list of predicted triplets.
+"""Ranks of ground-truth triplets in a frame's ranked list of predicted triplets.
 
 F frames, P pairs of a frame (padded to the most in the chunk), M ground-truth objects of a frame,
-O objects and G triplets of the ground truth of all frames, one after another, L = P * 26 places,
+O objects and G triplets of the ground truth of all frames, one after another, L = P * 26 positions,
 K = 100 listed ones or fewer, R = 26 relations, S = 3 constraints in the order of `CONSTRAINTS`.
 
 The rules are those of STTran's evaluator (``lib/evaluation_recall.py`` of yrcong/STTran), which
@@ -17,8 +17,8 @@ the Action Genome literature shares:
   IoU >= 0.5 with the true ones. Matching is many-to-many: one prediction may find several
   ground-truth triplets (labels written twice), and duplicates use up ranks.
 
-So a ground-truth triplet has a *rank*, the place (from 0) of the best prediction that finds it, and
-is found within K if rank < K. Ranks serve every K and every subset. All lists end at 100, the
+So a ground-truth triplet has a *rank*, the position (from 0) of the best prediction that finds it,
+and is found within K if rank < K. Ranks serve every K and every subset. All lists end at 100, the
 largest K, and a fixed number of array operations makes them for a chunk of frames.
 
 Where STTran's arithmetic leaves the rule, this file keeps the rule:
@@ -144,9 +144,9 @@ def _matches(
 
 
 def _lists(predictions: Sequence[FramePrediction]) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return places ``0..L-1`` and scores, both ``(F, K)``, of the lists of `CONSTRAINTS`.
+    """Return positions ``0..L-1`` and scores, both ``(F, K)``, of the lists of `CONSTRAINTS`.
 
-    Lists are in order, ties by place; a shorter one ends in places L that score -1.
+    Lists are in order, ties by position; a shorter one ends in positions L that score -1.
     """
     relations_FPR = _padded([p.relation_scores_PR for p in predictions])
     persons_FP = _padded([p.person_scores_P for p in predictions])

@@ -4,7 +4,7 @@ TRL, Grain and `binpacking` run in an environment of their own; those not instal
 TRL and Grain pack the data, so their seconds include copying one number per frame.
 
     python -m venv /tmp/packers && /tmp/packers/bin/pip install trl grain binpacking
-    PACKERS=/tmp/packers/bin/python python -m experiments.benchmarks packing
+    BENCHMARK_PYTHON=/tmp/packers/bin/python python -m experiments.benchmarks packing
 """
 
 import inspect
@@ -67,8 +67,9 @@ def plan_apart(package: str, lengths: np.ndarray, t_max: int, seed: int) -> Plan
     with tempfile.NamedTemporaryFile(suffix=".npy") as file:
         np.save(file, lengths[order])
         file.flush()
-        command = [os.environ.get("PACKERS", sys.executable), "-I", "-c", code, package, file.name]
-        process = subprocess.run([*command, str(t_max)], capture_output=True, text=True)
+        command = [os.environ.get("BENCHMARK_PYTHON", sys.executable), "-I", "-c", code]
+        command += [package, file.name, str(t_max)]
+        process = subprocess.run(command, capture_output=True, text=True)
     if "ModuleNotFoundError" in process.stderr:
         raise ModuleNotFoundError(process.stderr.strip().splitlines()[-1])
     process.check_returncode()

@@ -1,7 +1,7 @@
 """transformers' `Trainer`: tokens a second and loss, by its own samplers and by blocks.
 
     python -m venv /tmp/hf && /tmp/hf/bin/pip install -e . transformers accelerate
-    PACKERS=/tmp/hf/bin/python python -m experiments.benchmarks trainer
+    BENCHMARK_PYTHON=/tmp/hf/bin/python python -m experiments.benchmarks trainer
 
 This file runs as a program in that environment, where it imports nothing from here, since the
 folder `datasets` of this project hides Hugging Face's package. The texts are those of transformers'
@@ -51,7 +51,8 @@ def measure(quick: bool) -> Iterator[Row]:
 def run_as_program(*launcher: str, words: Sequence[str], seconds: float | None = None) -> list[Row]:
     """Run this file in the environment with transformers, and return its rows."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [os.environ.get("PACKERS", sys.executable), *launcher, __file__, "rows", *words]
+        python = os.environ.get("BENCHMARK_PYTHON", sys.executable)
+        command = [python, *launcher, __file__, "rows", *words]
         subprocess.run(command, check=True, cwd=folder, timeout=seconds)
         rows: list[Row] = json.loads(Path(folder, "rows").read_text())
     return rows

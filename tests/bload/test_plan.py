@@ -35,8 +35,8 @@ def test_a_plan_answers_by_hand():
 def test_a_wrong_plan_is_refused():
     for changes, words in [
         ({"sequence": [1, 1, 0], "length": [3, 1, 4], "first": [0, 2, 0]}, "twice"),
-        ({"t_max": 4}, "block 0 .* 5 frames; t_max is 4"),
-        ({"offsets": [0, 1, 3]}, "block 1 .* 6 frames; t_max is 5"),
+        ({"t_max": 4}, "block 0 takes 5 slots and has 4"),
+        ({"offsets": [0, 1, 3]}, "block 1 takes 6 slots and has 5"),
         ({"length": [3, 2, 5]}, "segment 2 .* 0 to 5 of sequence 0, .* 4"),
         ({"first": [1, 0, 0]}, "segment 0 .* 1 to 4 of sequence 1, .* 3"),
         ({"length": [3, 0, 4]}, "segment 1 .* 0 to 0"),

@@ -5,10 +5,8 @@ import sys
 from dataclasses import fields
 
 import pytest
-import yaml
 
-from bload import PACKERS, InputError
-from bload.packing.packers import find_packer
+from bload import InputError
 from datasets.config import SyntheticConfig
 from models.config import LossConfig, ModelConfig
 from tests.installation import ROOT, run
@@ -29,14 +27,6 @@ def test_every_config_file_composes_into_a_whole_job():
         job = compose_job("train", [choice])
         if group in ("dataset", "model", "loader"):
             assert getattr(job, group).name == name
-
-
-def test_the_file_of_a_loader_has_the_options_of_its_packer_at_their_defaults():
-    for name in PACKERS:
-        options = yaml.safe_load((CONFIGS / f"loader/{name}.yaml").read_text())
-        assert (options.pop("defaults"), options.pop("name")) == ([f"_{name}"], name)
-        expected = find_packer(name).options
-        assert options == {key: value for key, value in expected.items() if key != "batch_slots"}
 
 
 def test_a_value_or_key_that_no_config_takes_is_refused_in_a_sentence():

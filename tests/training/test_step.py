@@ -98,7 +98,7 @@ def test_the_first_losses_of_each_loader_stay_as_they_were(recipe, loader, tmp_p
     job += [*RECIPES[recipe], "model.dropout=0.1", "train.seed=1"]
     job += [f"loader={loader}", f"dataset.root={root}"]
     taken = islice(take_steps(compose_job("train", [*knobs, *job]), one_rank()), 20)
-    steps = [(float(np.float32(step.losses["loss"])), step.norm) for step in taken]
+    steps = [(float(np.float32(step.losses["loss"])), step.grad_norm) for step in taken]
     expected = GOLDEN[recipe][loader]
     if os.environ.get("SAME_MACHINE"):  # one thread, see conftest.py
         assert steps == [tuple(step) for step in expected]

@@ -117,8 +117,8 @@ def draw_frame(axes: Sequence["Axes"], frame: Still, iou: str) -> None:
         )
     axes[2].axis("off")
     for row, (text, colour) in enumerate(lines[:LINES]):
-        place = (0.02, 1 - (row + 0.5) / LINES)
-        axes[2].annotate(text, place, xycoords="axes fraction", color=colour, va="center")
+        xy = (0.02, 1 - (row + 0.5) / LINES)
+        axes[2].annotate(text, xy, xycoords="axes fraction", color=colour, va="center")
 
 
 def draw_boxes(axes: "Axes", image: Image.Image, boxes: Sequence[Box], caption: str) -> None:
