@@ -21,7 +21,7 @@ from training.data import open_data
 from training.evaluation import evaluate_all
 from training.ranks import Ranks
 from training.run import open_run, prepare_run
-from training.step import StepFigures, StepPlace, train_step
+from training.step import StepFigures, StepPosition, train_step
 
 REPOSITORY = Path(__file__).parents[2]
 PAGELESS = str(Path(__file__).with_name("pageless.py"))
@@ -108,7 +108,7 @@ def open_and_leave(cfg: TrainJob) -> None:
 def train_until(ranks: Ranks, cfg: TrainJob, at: tuple[int, int] | None = None) -> None:
     """Train to the end, or stop by Ctrl-C just before the step ``(epoch, step)`` is taken."""
 
-    def step_or_stop(training: Any, batches: Any, place: StepPlace, memory: Any) -> Any:
+    def step_or_stop(training: Any, batches: Any, place: StepPosition, memory: Any) -> Any:
         if (place.epoch, place.step_index) == at:
             raise KeyboardInterrupt
         return train_step(training, batches, place, memory)
@@ -125,4 +125,4 @@ def take_steps(cfg: TrainJob, ranks: Ranks) -> Iterator[StepFigures]:
     for epoch in range(cfg.train.epochs):
         loader.set_epoch(epoch)
         for batches in loader.by_step():
-            yield train_step(training, batches, StepPlace.after(loader))[0]
+            yield train_step(training, batches, StepPosition.after(loader))[0]

@@ -14,13 +14,13 @@ from models.network_input import NetworkInput
 from models.targets import to_tensors
 from tests.training.jobs import WORLD, one_rank
 from training.build import build_training
-from training.step import StepPlace, train_step
+from training.step import StepPosition, train_step
 
 VIDEOS = WORLD.train_videos
 ALL_FRAMES = 174
 """Frames of all training videos: a block of this size holds them all."""
 UNCLIPPED = "train.clip_norm=1e9"
-FIRST = StepPlace(0, 0, 0.0)
+FIRST = StepPosition(0, 0, 0.0)
 """A step at the rate 0, which leaves the weights as they are."""
 
 

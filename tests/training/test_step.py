@@ -17,7 +17,7 @@ from training.compose import compose_job
 from training.data import open_data
 from training.figures import EpochSums, epoch_figures, summarise
 from training.ranks import Ranks
-from training.step import StepPlace, train_step
+from training.step import StepPosition, train_step
 from training.stopping import AgreedError
 
 
@@ -44,7 +44,7 @@ def test_a_gradient_that_is_not_finite_changes_nothing(config):
         mock.patch.object(torch.nn.utils, "clip_grad_norm_", return_value=nan),
         pytest.raises(AgreedError, match=r"nan in epoch 1, step 4.*train\.lr"),
     ):
-        train_step(training, batches, StepPlace(0, 3, 4 / 9))
+        train_step(training, batches, StepPosition(0, 3, 4 / 9))
     for name, value in training.model.state_dict().items():
         assert torch.equal(value, before[name])
 
@@ -59,7 +59,7 @@ def test_a_resumed_run_has_the_epochs_and_the_average_that_were_saved(config):
     saved = training.state_dict()
     assert "average" not in saved  # the network's weights may be loaded yet
     training.load_state_dict(saved)
-    train_step(training, next(data.loader.by_step()), StepPlace(0, 0, 1 / 9))
+    train_step(training, next(data.loader.by_step()), StepPosition(0, 0, 1 / 9))
     assert "average" in training.state_dict()
 
 
@@ -70,7 +70,7 @@ def test_a_step_draws_its_own_dropout(config):
 
     def loss(rank, step, epoch=0):
         training = open_training(cfg, Ranks(rank, 1, torch.device("cpu")), data)
-        figures, _ = train_step(training, batches, StepPlace(epoch, step, epoch + 1 / 9))
+        figures, _ = train_step(training, batches, StepPosition(epoch, step, epoch + 1 / 9))
         return figures.losses["loss"]
 
     assert len({loss(0, 0), loss(0, 1), loss(1, 0), loss(0, 0, 1)}) == 4

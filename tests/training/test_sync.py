@@ -14,7 +14,7 @@ from tests.training.test_gradients import double_training
 from training.build import open_training
 from training.checkpoint import load_model
 from training.data import open_data
-from training.step import StepPlace, train_step
+from training.step import StepPosition, train_step
 from training.sync import SYNCS, synchronise
 
 
@@ -47,7 +47,7 @@ def average_equal_ranks(ranks, config):
         data = open_data(config, ranks)
         training = open_training(config, ranks, data)
         for step in range(2):
-            train_step(training, batches, StepPlace(0, step, (step + 1) / 9))
+            train_step(training, batches, StepPosition(0, step, (step + 1) / 9))
             if averages:
                 synchronise("local", training.model, 1, 1, every=2)
         found.append([p.detach().clone() for p in training.model.parameters()])
@@ -65,7 +65,7 @@ def step_in_double(ranks, config):
     rate = torch.optim.SGD(training.model.parameters(), lr=0.1)
     rate.param_groups[0]["base_lr"] = 0.1
     training = replace(training, optimisers=[rate])
-    train_step(training, batches, StepPlace(0, 0, 1 / 9))
+    train_step(training, batches, StepPosition(0, 0, 1 / 9))
     return {name: p.detach().numpy().copy() for name, p in training.model.named_parameters()}
 
 
