@@ -1,15 +1,16 @@
 """Evaluate checkpoints: Recall@K of scene graphs, with, semi and no constraint.
 
-    python eval.py checkpoint=runs/NAME                 the last checkpoint of a run
+    python eval.py checkpoint=runs/NAME                  a run's last checkpoint
     python eval.py checkpoint=runs/NAME/best.pt split=train
-    python eval.py checkpoint=runs                      every run there, and a table of all
-    python eval.py checkpoint=runs/NAME relations=relations.csv predictions=predictions.parquet
-    python eval.py checkpoint=runs/NAME pictures=4      draw four videos, beside the checkpoint
-    python eval.py checkpoint=runs/NAME starts=ignored  states are kept from video to video
-    torchrun --nproc_per_node=2 eval.py checkpoint=...  the same figures, on two ranks
-    python eval.py --help                               every key with its value
+    python eval.py checkpoint=runs                       a line for each run
+    python eval.py checkpoint=runs/NAME relations=R.csv predictions=P.parquet
+    python eval.py checkpoint=runs/NAME pictures=4       draw videos, beside it
+    python eval.py checkpoint=runs/NAME starts=ignored   states go on
+    torchrun --nproc_per_node=2 eval.py checkpoint=runs  the same, on two ranks
+    python eval.py --help                                every key, its value
 
-Frames are packed with `bload_exact`; any packing gives the same figures (docs/evaluation.md).
+Frames are packed with `bload_exact`; any packing gives the same figures
+(docs/evaluation.md).
 """
 
 from typing import Any

@@ -1,9 +1,9 @@
 """Train a recurrent scene-graph model on blocks of whole videos.
 
-    python train.py loader=bload                          one process, on synthetic data
+    python train.py loader=bload                          one process
     torchrun --nproc_per_node=2 train.py loader=naive     two ranks
-    python train.py -m loader=naive,bload train.seed=0,1  four runs, one after another
-    python train.py experiment=paper_table                a sweep of configs/experiment
+    python train.py -m loader=naive,bload train.seed=0,1  four runs in turn
+    python train.py experiment=paper_table                a sweep of runs
     python train.py experiment=paper_table size=quick     its short form
 
 Run the same command again to resume a run that stopped.

@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from pathlib import Path
+from textwrap import TextWrapper, fill
 from typing import Any
 
 from hydra import compose, initialize_config_dir
@@ -35,13 +35,16 @@ def format_meanings(*, _root_: Any) -> str:
                 value = OmegaConf.to_container(value, resolve=True)
             value = value if isinstance(value, str) else json.dumps(value)
             rows.append((f"{prefix}{name}={value}", words))
-    lines = (f"  {setting:<39}  {words}" for setting, words in rows)
+    unbroken: dict[str, Any] = {"break_on_hyphens": False, "break_long_words": False}
+    wrapper = TextWrapper(79, subsequent_indent=36 * " ", **unbroken)
+    lines = (wrapper.fill(f"  {setting:<32}  {words}") for setting, words in rows)
     return "\n".join(lines).replace("$", "$$")  # Hydra fills in a template
 
 
-def config_files(group: str) -> list[Path]:
-    """Return the files of a group in configs/ that can be chosen."""
-    return sorted((CONFIGS / group).glob("[!_]*.yaml"))
+def config_names(group: str) -> str:
+    """List the files of a group in configs/ that can be chosen, wrapped for ``--help``."""
+    names = sorted(file.stem for file in (CONFIGS / group).glob("[!_]*.yaml"))
+    return fill(", ".join(names), 65).replace("\n", "\n" + 14 * " ")
 
 
 def slots_per_rank(slots: int, least: int) -> int:
@@ -59,7 +62,7 @@ def register() -> None:
     """Register the schemas with Hydra, and packers and data sets without a file in configs/."""
     resolvers: dict[str, Any] = {
         "meanings": format_meanings,
-        "configs": lambda group: ", ".join(file.stem for file in config_files(group)),
+        "configs": config_names,
         "packers": lambda: ", ".join(PACKERS),
         "twice": lambda rate: 2 * rate,
         "per_rank": slots_per_rank,

@@ -1,17 +1,4 @@
-"""The folder of a run: its name, which follows from the config, and its files.
-
-config.json       what is trained, on how many ranks
-made_on.json      machine, versions and commit
-metrics.jsonl     a line per logged step, epoch and evaluation
-last.pt           the latest checkpoint; previous.pt the one before; best.pt the best on the
-                  validation videos
-summary.json      figures of the whole run; it is there once the run has finished
-relations.csv     recall of every relation at the end
-report.html       the page of the run, with prediction.png
-rank0.log         one per rank, with the traceback if it failed
-wandb_id          id of the run in wandb
-lock              held by the run that is writing here
-"""
+"""The folder of a run: its name, which follows from the config, and its files."""
 
 import hashlib
 import json
@@ -101,7 +88,7 @@ def environment() -> dict[str, Any]:
 
 
 class RunFolder:
-    """The files of one run, listed at the top of this module."""
+    """The files of one run; docs/reproduction.md says what each holds."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -88,4 +88,4 @@ def test_help_says_what_every_key_means_without_torch():
     names = [f"{schema.prefix}{key.name}" for schema in schemas for key in fields(schema)]
     assert len(names) > 60
     for name in names:
-        assert re.search(rf"^  {name}=.+?  +\S", said, re.M), name
+        assert re.search(rf"^  {name}=.+?\s\s+\S", said, re.M), name
