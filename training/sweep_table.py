@@ -22,6 +22,7 @@ COLUMNS = {
 """Name of a figure -> its digits, and its key in a run's summary."""
 UNITS = "Per epoch: slots of padding, deleted frames, seconds. Recall@20 in percent."
 OTHER_VIDEOS = "The paper's figures stand only beside videos of its number and lengths."
+NEAR_ZERO = "A Recall@20 near 0 is normal for short runs: nothing is learned in so few steps."
 SPEED = "Speed: naive = 1, by the seconds of runs one after another, which other programs change."
 
 
@@ -70,6 +71,7 @@ def format_table(rows: Sequence[Mapping[str, Any]]) -> str:
     rule, heads, *others = text.splitlines()  # headings of tabulate are wider than their words
     table = "\n".join([heads, rule, *others])
     notes = [UNITS, *([SPEED] if "speed" in shown else [])]
+    notes += [NEAR_ZERO] if min(row["recall"] for row in rows) < 5 else []
     notes += [] if "in the paper" in table else [OTHER_VIDEOS]
     notes += [f"`{mark}` {words}." for mark, words in paper.MARKS.items() if mark in table]
     return "\n\n".join([table, *(fill(note, width=79) for note in notes)])
