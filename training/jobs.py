@@ -34,6 +34,8 @@ class EndedJob(NamedTuple):
 
 
 ENDED_JOBS: list[EndedJob] = []
+IN_TORCHRUN = "TORCHELASTIC_RUN_ID" in os.environ
+TORCHRUNS = "\n(torchrun's own traceback, at the end, says only that ranks failed)" * IN_TORCHRUN
 
 
 def one_job(task: Callable[[Any], dict[str, Any] | None]) -> Callable[[DictConfig], float | None]:
@@ -83,7 +85,7 @@ def one_job(task: Callable[[Any], dict[str, Any] | None]) -> Callable[[DictConfi
                 traceback.print_exc()
             if rank == "0" or not is_agreed:
                 words = f"error: {error}\n" if is_sentence else ""
-                context = f"{words}  in {overrides or 'a run of the defaults'}"
+                context = f"{words}  in {overrides or 'a run of the defaults'}{TORCHRUNS}"
                 print(context, file=sys.stderr, flush=True)
             if int(os.environ.get("WORLD_SIZE", "1")) > 1 and not is_agreed:
                 sys.stdout.flush()
@@ -117,7 +119,7 @@ def run(main: Callable[[], Any]) -> NoReturn:
         if wants_traceback:
             raise
         if os.environ.get("RANK", "0") == "0":
-            print(hydras_words(error), file=sys.stderr, flush=True)
+            print(f"{hydras_words(error)}{TORCHRUNS}", file=sys.stderr, flush=True)
         else:
             time.sleep(5)  # torchrun ends all ranks when one has ended, printed or not
         sys.exit(1)
