@@ -61,9 +61,10 @@ def reading(path: Path | str, remedy: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # wrong contents raise nearly anything
-        if isinstance(error, InputError) or "Memory" in type(error).__name__:
+        kind, words = type(error).__name__, " ".join(str(error).split())[:200]
+        if isinstance(error, InputError) or "Memory" in kind:
             raise
-        details = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        details = words if kind == "BadZipFile" else f"{kind}: {words}"
         raise InputError(f"{path} cannot be read ({details}); {remedy}") from error
 
 
