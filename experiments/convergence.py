@@ -23,7 +23,7 @@ from bload import InputError
 from bload.packing.packers import PACKERS
 from experiments.intervals import ratio, signed, t_interval
 from experiments.runs import name_splits, name_ways, read_curves, read_runs, refuse_mixtures
-from experiments.study import look_of, markdown, name_missing, name_way, report_runs
+from experiments.study import colour_of, markdown, name_missing, name_way, report_runs
 
 LOADER, SEED = "loader.name", "train.seed"
 WAYS = [*PACKERS, name_way("sampling", "all")]
@@ -106,9 +106,9 @@ def draw(folder: Path, figure: Figure) -> None:
     for loader in (name for name in WAYS if name in {*curves[LOADER]}):
         by_epoch = curves[curves[LOADER] == loader].groupby("epoch")
         x, y = by_epoch.processed.mean() / 1000, by_epoch.recall.agg(["mean", "min", "max"])
-        label, colour = look_of(loader)
+        colour = colour_of(loader)
         look = marks[loader] + ("--" if loader == "bload_exact" else "-")
-        axis.plot(x, y["mean"], look, markevery=0.04, c=colour, label=label)
+        axis.plot(x, y["mean"], look, markevery=0.04, c=colour, label=loader)
         axis.fill_between(x, y["min"], y["max"], color=colour, alpha=0.15, lw=0)
     axis.set_ylim(bottom=0)
     axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))

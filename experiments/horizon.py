@@ -23,7 +23,7 @@ from datasets.synthetic.script import write_scripts
 from datasets.synthetic.world import World
 from experiments.intervals import corrected, signed, t_interval
 from experiments.runs import name_others, name_splits, name_ways, read_runs, refuse_mixtures
-from experiments.study import INK, look_of, markdown, name_missing, report_runs
+from experiments.study import INK, colour_of, markdown, name_missing, report_runs
 
 SEED, DWELL, CUES = "train.seed", "dataset.dwell", "dataset.cue_rate"
 FIRST, FIXED = "sampling, first clips", "sampling, fixed clips"
@@ -158,11 +158,10 @@ def draw(folder: Path, figure: Figure) -> None:
     for (name, recall), dashes in ((nothing, ":"), (everything, "--")):
         axis.plot(recall, ls=dashes, color=INK, lw=1.3, label=name)
     for way in (way for way in WAYS if way in mean and way != "ragged"):  # as bload, see the table
-        loader, comma, option = way.partition(",")
-        label, colour = look_of(loader)
-        label += comma + option + ", fresh clips" * (way == "sampling")
+        loader, _, option = way.partition(",")
+        label = way + ", fresh clips" * (way == "sampling")
         look = {"ls": "--", "mfc": "white", "mew": 1.5} if option else {"ls": "-"}
-        axis.plot([*mean[way]], marker="o", c=colour, label=label, **look)
+        axis.plot([*mean[way]], marker="o", c=colour_of(loader), label=label, **look)
 
 
 if __name__ == "__main__":

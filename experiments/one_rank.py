@@ -14,7 +14,7 @@ from matplotlib.ticker import MaxNLocator
 
 from experiments.paper_table import name_left_out, recall_table, runs_by_table, split_ways
 from experiments.runs import read_curves, read_runs
-from experiments.study import look_of, report_runs
+from experiments.study import colour_of, report_runs
 
 
 def tables(folder: Path) -> str:
@@ -37,9 +37,9 @@ def draw(folder: Path, figure: Figure) -> None:
         runs = parts.get(title, pd.DataFrame(columns=parts["equal epochs"].columns))
         for name, seeds in split_ways(runs):
             points = curves[curves.run.isin(seeds.run)].groupby("epoch")
-            x, y, (label, colour) = points[unit].mean(), points.recall, look_of(name)
+            x, y, colour = points[unit].mean(), points.recall, colour_of(name)
             look = "o--" if "clips=all" in name else "o-"
-            axis.plot(x, y.mean(), look, ms=4, color=colour, label=label)
+            axis.plot(x, y.mean(), look, ms=4, color=colour, label=name)
             axis.fill_between(x, y.min(), y.max(), color=colour, alpha=0.15, lw=0)
             if name == "naive" and unit != "epoch":
                 words = f"{len(x)} epoch" + "s" * (len(x) > 1)

@@ -19,17 +19,17 @@ from training.report.page import STYLE, WIDTH
 
 ROOT = Path(__file__).parents[1]
 INK = "#2b2f36"
-LOOKS = {
-    "naive": ("naive", "#5f6673"),
-    "sampling": ("sampling", "#b4500b"),
-    "mix": ("mix pad", "#7a3fb8"),
-    "single": ("one by one", "#8a6d1f"),
-    "bucket": ("buckets", "#a83260"),
-    "ragged": ("ragged", "#3d7a8a"),
-    "bload": ("BLoad", "#0f62ad"),
-    "bload_exact": ("BLoad exact", "#0a7a52"),
+COLOURS = {
+    "naive": "#5f6673",
+    "sampling": "#b4500b",
+    "mix": "#7a3fb8",
+    "single": "#8a6d1f",
+    "bucket": "#a83260",
+    "ragged": "#3d7a8a",
+    "bload": "#0f62ad",
+    "bload_exact": "#0a7a52",
 }
-"""Label and colour of each loader in charts."""
+"""Colour of each loader in charts."""
 RESULTS, DOCS, README = ROOT / "results", ROOT / "docs", ROOT / "README.md"
 CHARTS = DOCS / "charts"
 
@@ -50,11 +50,9 @@ def name_way(loader: str, clips: str | None) -> str:
     return loader + " clips=all" * (clips == "all")
 
 
-def look_of(name: str) -> tuple[str, str]:
-    """Return label and colour of a loader; its options, after the name, stay in the label."""
-    loader, *options = name.split(" ")
-    label, colour = LOOKS.get(loader, (loader, INK))
-    return " ".join([label, *options]), colour
+def colour_of(name: str) -> str:
+    """Return the colour of a loader, whose options may follow its name."""
+    return COLOURS.get(name.split(" ")[0], INK)
 
 
 def publish(name: str, block: str, *, committed: bool, document: Path | None = None) -> None:
@@ -109,6 +107,7 @@ def report_runs(
     *,
     title: str = "",
     height: float = 4.0,
+    measure: Callable[[], None] | None = None,
 ) -> None:
     """Run the command ``python -m experiments.NAME [FOLDER]`` of a study of runs.
 
@@ -119,10 +118,16 @@ def report_runs(
         description: the docstring of the study.
         tables: makes the block, in Markdown, from the folder.
         draw: draws the chart from the folder.
+        measure: writes rows, under ``--measure``, before the block is made.
     """
     parser = make_parser(name, description)
     parser.add_argument("folder", type=Path, nargs="?", help="of runs; default: results/NAME")
-    folder = parser.parse_args().folder
+    if measure:
+        parser.add_argument("--measure", action="store_true", help="measure, and write the rows")
+    args = parser.parse_args()
+    if measure and args.measure:
+        measure()
+    folder = args.folder
     publish(name, tables(folder or RESULTS / name), committed=folder is None)
     if draw:
         path = (folder or CHARTS) / f"{name}.svg"
