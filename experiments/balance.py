@@ -1,8 +1,7 @@
 """Balance: how evenly can the work of a step be spread over ranks, and does it cost learning?
 
     OMP_NUM_THREADS=1 torchrun --nproc_per_node=2 train.py experiment=balance_learning
-    python -m experiments.balance                           # both tables
-    python -m experiments.balance FOLDER                    # the last one, of runs of your own
+    python -m experiments.balance [FOLDER]
 
 The first table is counted, without reading frames. The last is of runs: `window` and `queue` bring
 blocks of like cost into one step, while `pairs` and `uneven` share out the random steps of `none`
@@ -16,7 +15,6 @@ import numpy as np
 
 from bload import Cost, Plan, action_genome_lengths, make_plan
 from bload.schedule.balance import BALANCES, make_schedule
-from datasets.files import exit_on_input_error
 from experiments import study
 from experiments.intervals import t_interval
 from experiments.runs import name_splits, read_runs, refuse_mixtures
@@ -54,14 +52,6 @@ def counted_table(plans: dict[str, Plan]) -> str:
     return study.markdown(rows, [*heads, *(f"spread, {name}" for name in plans)], words=2)
 
 
-def tables() -> str:
-    """Tabulate what is counted for Action Genome and for a long tail."""
-    drawn = np.random.default_rng(0).lognormal(6.0, 1.3, 20_000)
-    tail = np.clip(drawn.round(), 1, 8192).astype(np.int64)
-    named = {"Action Genome": action_genome_lengths(), "long tail": tail}
-    return counted_table({name: make_plan(named[name], "bload_exact") for name in named})
-
-
 def learned_table(folder: Path) -> str:
     """Tabulate Recall@20 and the mean loss of the last tenth, and each minus `none`, by seed."""
     runs, rows = read_runs(folder), []
@@ -81,16 +71,14 @@ def learned_table(folder: Path) -> str:
     return table + study.name_missing(missing)
 
 
-@exit_on_input_error()
-def main() -> None:
-    parser = study.make_parser("balance", __doc__)
-    parser.add_argument("folder", type=Path, nargs="?", help="of runs")
-    folder = parser.parse_args().folder
-    if not folder:
-        study.publish("balance", tables(), committed=True)
-    learned = learned_table(folder or study.RESULTS / "balance_learning")
-    study.publish("balance_learning", learned, committed=not folder)
+def tables(folder: Path) -> str:
+    """Tabulate what is counted for Action Genome and a long tail, and what runs learned."""
+    drawn = np.random.default_rng(0).lognormal(6.0, 1.3, 20_000)
+    tail = np.clip(drawn.round(), 1, 8192).astype(np.int64)
+    named = {"Action Genome": action_genome_lengths(), "long tail": tail}
+    counted = counted_table({name: make_plan(named[name], "bload_exact") for name in named})
+    return f"{counted}\n\n{learned_table(folder)}"
 
 
 if __name__ == "__main__":
-    main()
+    study.report_runs("balance", __doc__, tables)

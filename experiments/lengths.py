@@ -29,7 +29,6 @@ CUT, DOUBLE = ", cut", "bload_exact, 2x"
 LESS = "naive's padding over `bload`'s"
 PACKED, BATCHES = ("bload", "bload_exact", DOUBLE), ("ragged", "bucket", "single")
 
-
 LAWS: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_suffix(".json").read_text())
 """Published distributions of lengths.
 

@@ -17,7 +17,7 @@ HELD = {
     "two loaders": lambda runs: runs[runs["loader.name"].isin(["mix", "ragged", "bload"])],
     "a quick sweep": lambda runs: runs.drop_duplicates("loader.name").replace("one", "all"),
 }
-OTHERS = {"balance_learning": balance.learned_table}
+OTHERS = {"balance": balance.learned_table}
 OTHERS |= {"open_questions/coherence": lambda at: open_questions.runs_table(at, "dataset.dwell")}
 
 
