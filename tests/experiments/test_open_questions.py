@@ -5,7 +5,7 @@ import torch
 
 from datasets.annotations.frame_names import frame_number
 from datasets.build import build_source
-from experiments import open_questions
+from experiments import open_questions, speakers
 from tests.training.conftest import WORLD
 
 
@@ -30,9 +30,9 @@ def test_frames_are_left_out_at_random_and_gaps_grow(data_root):
 
 
 def test_the_start_table_of_a_stream_is_what_tells_reading_alone_from_reading_on(monkeypatch):
-    monkeypatch.setattr(open_questions, "EPOCHS", 2)
+    monkeypatch.setattr(speakers, "EPOCHS", 2)
     torch.manual_seed(0)
     items = [(torch.randn(9, 12), torch.full((9,), n % 9)) for n in range(20)]
-    rows = [open_questions.name_speakers(items, items, True, 0.01, seed) for seed in (0, 0, 1)]
+    rows = [speakers.name_speakers(items, items, True, 0.01, seed) for seed in (0, 0, 1)]
     assert rows[0] == rows[1] != rows[2]
     assert rows[0]["alone"] > rows[0]["stream"]
