@@ -29,7 +29,7 @@ from datasets.synthetic.world import SPLITS
 from experiments import speakers, study
 from experiments.epoch_time import speeds
 from experiments.interleaved import ALONE, time_turns
-from experiments.intervals import corrected, student
+from experiments.intervals import corrected, t_interval
 from experiments.paper_table import SEED, split_ways
 from experiments.runs import read_runs, refuse_mixtures
 from training.compose import compose_job
@@ -104,7 +104,7 @@ def runs_table(folder: Path, key: str) -> str:
     gains = corrected(base - recall for *_, recall, base in cells)
     for (value, name, recall, base), gain in zip(cells, gains, strict=True):
         row = rows.setdefault(value, {f"{key}; Recall@20; `bload` minus it": value})
-        row[name] = f"{recall.mean():.1f}; {gain}" if len(base) else student(recall).text()
+        row[name] = f"{recall.mean():.1f}; {gain}" if len(base) else t_interval(recall).text()
     return pd.DataFrame(rows.values()).fillna("").to_markdown(index=False, disable_numparse=True)
 
 

@@ -17,7 +17,7 @@ from torch.nn.functional import cross_entropy
 from bload import Batch, BlockLoader, from_dataset, mean_loss
 from datasets.files import exit_on_input_error, reading
 from examples.vowels import utterances
-from experiments.intervals import signed, student
+from experiments.intervals import signed, t_interval
 from experiments.study import RESULTS, make_parser, markdown, write_rows
 
 RATES, CHOOSING, SEEDS, EPOCHS = (1e-3, 3e-3, 1e-2), (100, 101), range(20), 30
@@ -83,7 +83,7 @@ def table(rows: pd.DataFrame) -> str:
     cells = []
     for way in ("alone", "stream"):
         table, none = final[way, True], final[way, False]
-        cells.append([way, student(table).text(), student(none).text(), signed(table - none)])
+        cells.append([way, t_interval(table).text(), t_interval(none).text(), signed(table - none)])
     heads = ["with the start table", "without it", "with minus without, by seed"]
     return markdown(cells, ["frames named rightly, %; utterances are read", *heads])
 
