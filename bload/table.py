@@ -41,7 +41,6 @@ clips=all: every whole clip of a video, not one per video and epoch
 draw=length: draws a length that fits, then a video of it (the authors' code)
 """
 COUNTS = "num_blocks", "padding", "deleted", "utilisation", "lower_bound", "lower_bound_padding"
-"""Attributes of a plan that a row has."""
 
 
 def sized_plan(

@@ -229,7 +229,6 @@ def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}
         return padded_BT
 
     def by_segment(pieces: Sequence[Any], template: Any, _: str) -> Any:
-        """Concatenate tensors, or objects into a tuple."""
         is_tensor = isinstance(template, Tensor)
         return torch.cat([template, *pieces]) if is_tensor else collect_objects(pieces, sequence_S)
 

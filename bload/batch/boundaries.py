@@ -297,7 +297,6 @@ class Boundaries:
         return values_V.reshape(*self.valid_BT.shape, *values_V.shape[1:])
 
     def _check(self, values_BT: Tensor) -> None:
-        """Raise `InputError` unless the values begin with the shape of the batch."""
         shape = tuple(getattr(values_BT, "shape", ()))
         if shape[:2] != self.valid_BT.shape:
             raise InputError(

@@ -145,7 +145,6 @@ class _Check:
         raise InputError(f"outputs are {type(outputs).__name__} {shape}; {advice}")
 
     def compare_with_noise(self) -> None:
-        """Replace parts of the batch by noise, and compare the outputs of the rest."""
         for index in self.chosen:
             self._judge_noise(self.names[index], self.batch_segment_BT == index)
             self._judge_gradients(index)
@@ -199,7 +198,6 @@ class _Check:
                 self._judge(size, self.gradient_tolerance, message)
 
     def compare_alone(self, alone: Callable[[Any], Tensor] | None) -> None:
-        """Compare the outputs of segments with those that they have alone."""
         batch, table = self.batch, self.batch.segments
         if len(self.chosen) < 2 and alone is None:
             raise InputError(
@@ -286,7 +284,6 @@ def _take_segment(batch: Batch, index: int, part: tuple[int, slice], row: int) -
 
 
 def _take(tree: Any, part: Any) -> Any:
-    """Return a part of values, key by key."""
     return map_values(tree, lambda values: None if values is None else values[part])
 
 

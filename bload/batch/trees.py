@@ -35,7 +35,6 @@ class _Pickler(pickle.Pickler):
 
 
 def pickle_inline(value: Any) -> bytes:
-    """Pickle a value with all tensors in it."""
     buffer = BytesIO()
     _Pickler(buffer, pickle.HIGHEST_PROTOCOL).dump(value)
     return buffer.getvalue()

@@ -48,7 +48,6 @@ class ChunkPlanner(Planner):
 
     @property
     def chunks(self) -> int:
-        """Number of chunks."""
         return -(-len(self.lengths) // self.chunk)
 
     def check(self) -> None:
@@ -71,7 +70,6 @@ class ChunkPlanner(Planner):
             )
 
     def plan_anew(self, epoch: int) -> Plan:
-        """Pack all chunks of an epoch."""
         self._refuse_obstacles()  # a number of block_sizes is chosen for this plan
         parts = []
         for members, plan in (self.plan_of(epoch, chunk) for chunk in range(self.chunks)):

@@ -44,7 +44,6 @@ class DatasetSource:
         )
 
     def _split(self, item: Any, number: int) -> tuple[Any, Any]:
-        """Return inputs and targets of an item."""
         fault = ""
         if hasattr(item, "columns"):  # a table of pandas or polars
             item = {name: item[name] for name in item.columns}
@@ -67,7 +66,6 @@ class DatasetSource:
         return item if isinstance(item, tuple) else (item, None)
 
     def _parts(self, role: str, tree: Any) -> Mapping[str, Any]:
-        """Return the values of a tree by key."""
         if isinstance(tree, Mapping):
             return tree
         return {} if tree is None else {self._key(role): tree}
@@ -78,7 +76,6 @@ class DatasetSource:
         return given if isinstance(given, str) else role
 
     def _find_kinds(self) -> dict[tuple[str, str], Any]:
-        """Return the kinds of the values of item 0."""
         trees = self._split(self.dataset[0], 0)
         names = {*self._parts("targets", trees[1])}
         kept = names if self.objects is True else _keys(self.objects)
@@ -222,7 +219,6 @@ def _length(value: Any) -> int | None:
 
 
 def _pick(item: Mapping[str, Any], key: Key | None, number: int) -> Any:
-    """Return the value of a key, or a dict of several."""
     for name in sorted(_keys(key) - {*item}):
         raise InputError(f"item {number} has no {name!r}; it has {_names(item)}")
     if isinstance(key, str):

@@ -138,7 +138,6 @@ class Planner:
         return next((option for option, is_set in options.items() if is_set), "")
 
     def plan_anew(self, epoch: int) -> Plan:
-        """Make the plan of an epoch anew."""
         arguments = self.lengths, self.packer, self.t_max, self.seed, epoch
         options: dict[str, Any] = {"multiple_of": self.multiple_of, **self.options}
         return make_plan(*arguments, block_sizes=self.block_sizes, **options)

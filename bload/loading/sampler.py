@@ -78,7 +78,6 @@ class BlockSampler(Sampler[list[Block]]):
             self.planner = Planner(lengths, packer, **options)
         else:
             self.planner = ChunkPlanner(lengths, packer, chunk=chunk, **options)
-        """What an epoch is."""
         if elastic and (obstacle := self.planner.obstacle()):
             raise InputError(
                 f"elastic=True begins new steps at any block, and {obstacle} does not allow that; "

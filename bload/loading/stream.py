@@ -155,7 +155,6 @@ class _Shard:
         }
 
     def blocks(self) -> Iterator[BlockSample]:
-        """Yield the blocks after the position."""
         items = self._items()
         self._replay(items)
         while self.final_blocks is None:
@@ -227,7 +226,6 @@ class _Shard:
         return frames
 
     def _sample(self, segments: Waiting) -> BlockSample:
-        """Return a block with the sequences that waited for it."""
         inputs, targets = zip(*(self.pending.pop(number) for number, _ in segments), strict=True)
         number_S, length_S = np.array(segments, dtype=np.int64).T.copy()
         block = Block(segments[0][0], self.stream.t_max, number_S, 0 * number_S, length_S)
