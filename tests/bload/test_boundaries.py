@@ -78,12 +78,11 @@ def test_recurrent_modules_of_torch_see_each_sequence_alone(sequences, batch, ki
     packed = batch.to_packed(batch.inputs_BT)
     assert len(packed.data) == sum(LENGTHS)
     assert packed.batch_sizes.device.type == "cpu"
-    alone_and_packed(
-        sequences,
-        batch,
-        lambda one: cell(one)[0],
-        lambda values_BT: batch.from_packed(cell(batch.to_packed(values_BT))[0]),
-    )
+
+    def in_blocks(values_BT):
+        return batch.from_packed(cell(batch.to_packed(values_BT))[0])
+
+    alone_and_packed(sequences, batch, lambda one: cell(one)[0], in_blocks)
     state = cell(packed)[1]
     state = state[0] if kind is nn.LSTM else state
     for place, (b, slot, _) in enumerate(by_hand(batch)):  # states in the order of the table

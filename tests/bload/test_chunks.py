@@ -12,8 +12,6 @@ from bload.loading.chunks import ChunkPlanner, permuted
 from tests.bload.conftest import NumberedSource, frames_of, rows_of, samplers, train
 
 LENGTHS = np.random.default_rng(3).integers(1, 13, 200).astype(np.uint8)
-
-
 SETTINGS = {"packer": "bload", "chunk": 30, "t_max": 12}
 
 

@@ -119,9 +119,8 @@ def test_the_mean_of_a_step_is_right_in_several_batches_or_refused():
 
 
 def test_ranks_with_unequal_batches_cannot_add_up_a_count():
-    loader = BlockLoader(
-        source(), t_max=10, rank=0, world_size=2, micro_batches=2, balance="uneven"
-    )
+    options = {"world_size": 2, "micro_batches": 2, "balance": "uneven"}
+    loader = BlockLoader(source(), t_max=10, rank=0, **options)
     batches = next(loader.by_step())
     loss_sum = torch.ones((), requires_grad=True)
     assert mean_loss(loss_sum, batches[0]) == 2 / batches[0].frames_in_step

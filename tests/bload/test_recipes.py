@@ -67,11 +67,8 @@ def test_an_unreadable_sequence_counts_for_nothing():
     exec("".join(definition[:1]), names)
     (batch,) = BlockLoader(names["Readable"](Broken(), good=1), batch_slots=100)
     logits_BT = torch.cat([batch.inputs_BT, -batch.inputs_BT], dim=-1)
-    exec(
-        "count = " + loss_code,
-        names | {"batch": batch, "logits_BT": logits_BT} | (made := {}),
-        made,
-    )
+    given = names | {"batch": batch, "logits_BT": logits_BT}
+    exec("count = " + loss_code, given, made := {})
     source = Broken()
     items = [source.read(s, 0, n, 0) for s, n in enumerate(LENGTHS) if s]
     logits = torch.cat([torch.cat([frames, -frames], dim=-1) for frames, _ in items])

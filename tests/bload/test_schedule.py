@@ -82,10 +82,8 @@ def test_every_deal_trains_every_block_once_and_leaves_no_rank_idle(how):
 @pytest.mark.parametrize("how", [how for how in BALANCES if how != "queue"])
 def test_the_set_of_blocks_of_a_step_does_not_depend_on_the_ranks(how):
     def sets(ranks, frames, micro=1):
-        rng = np.random.default_rng(5)
-        schedule = make_schedule(
-            PLANS[5], ranks, frames, micro_batches=micro, balance=how, cost=SQUARES, rng=rng
-        )
+        options = {"balance": how, "cost": SQUARES, "rng": np.random.default_rng(5)}
+        schedule = make_schedule(PLANS[5], ranks, frames, micro_batches=micro, **options)
         steps = [
             np.concatenate([blocks_of(schedule, step, rank) for rank in range(ranks)])
             for step in range(schedule.steps)

@@ -235,12 +235,7 @@ def trained(ranks, sequences, workers=0, stop=None, states=None):
         loader.load_state_dict(states[ranks.rank])
     batches = [*islice(loader, stop)]
     shapes = {(batch.inputs_BT.dtype, tuple(batch.inputs_BT.shape)) for batch in batches}
-    return (
-        rows_of(batches),
-        [batch.frames_in_step for batch in batches],
-        loader.state_dict(),
-        shapes,
-    )
+    return rows_of(batches), [b.frames_in_step for b in batches], loader.state_dict(), shapes
 
 
 @pytest.mark.dist
