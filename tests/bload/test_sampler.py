@@ -82,6 +82,8 @@ def test_wrong_settings_are_refused_at_once():
         ({"lengths": [12, 0, 4], "names": names}, "sequence b has length 0"),
         ({"lengths": np.ma.array([12, 5], mask=[0, 1])}, "sequence 1 has length 0"),
         ({"lengths": [[1, 2], [3]]}, "give a list of whole numbers"),
+        ({"lengths": [torch.ones((), requires_grad=True)]}, "give a list of whole numbers"),
+        ({"lengths": [torch.ones((), dtype=torch.bfloat16)]}, "give a list of whole numbers"),
         ({"cost": [1, 0.1]}, "give a bload.Cost"),
         ({"lengths": np.ones(2**20, int), "names": range(2**20 + 1)}, "1048577 names for 1048576"),
         ({"t_max": 11, "names": names}, "sequence a has 12 frames .* t_max is 11"),
