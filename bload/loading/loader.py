@@ -8,7 +8,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from bload.batch.batch import Batch, collate_blocks, copy_pad
-from bload.errors import InputError, check_whole
+from bload.errors import InputError, any_of, check_choice, check_whole
 from bload.loading.dataset import BlockDataset, SequenceSource
 from bload.loading.planner import Planner
 from bload.loading.sampler import BlockSampler
@@ -172,7 +172,14 @@ class SendableDataLoader(DataLoader[Any]):
         for key in ("prefetch_factor", "timeout", "multiprocessing_context"):
             if options.get(key) and not workers:
                 raise InputError(f"{key} is for data workers; set num_workers, or leave it out")
-        super().__init__(dataset, **options)
+        if options.get("prefetch_factor") is not None:
+            check_whole("prefetch_factor", options["prefetch_factor"], 1)
+        check_choice("pin_memory", options.get("pin_memory", False), (True, False))
+        try:
+            super().__init__(dataset, **options)
+        except (TypeError, ValueError) as error:
+            given = any_of(sorted(FOR_DATA_LOADER & options.keys()))
+            raise InputError(f"torch's DataLoader refuses {given}: {error}") from error
 
     def __iter__(self) -> Any:
         self.generator = self.generator or torch.Generator().manual_seed(torch.initial_seed())

@@ -217,6 +217,9 @@ def test_lengths_that_their_owner_changes_are_those_of_the_beginning(numbered_so
         ({"timeout": 30}, "timeout is for data workers; set num_workers"),
         ({"prefetch_factor": 4}, "prefetch_factor is for data workers"),
         ({"num_workers": "2"}, "num_workers is '2'; give a whole number from 0 on"),
+        ({"num_workers": 1, "prefetch_factor": 0}, "prefetch_factor is 0; give a whole number"),
+        ({"num_workers": 1, "timeout": -1}, "DataLoader refuses timeout: timeout .* non-negative"),
+        ({"pin_memory": "no"}, "pin_memory is 'no'; choose True or False"),
         ({"seed": 1.5}, "seed is 1.5; give a whole number"),
     ],
 )
