@@ -1,5 +1,6 @@
 """Loader of batches from a source of sequences, with exact resume."""
 
+import os
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, NoReturn
@@ -182,6 +183,9 @@ class SendableDataLoader(DataLoader[Any]):
             raise InputError(f"torch's DataLoader refuses {given}: {error}") from error
 
     def __iter__(self) -> Any:
+        begun: Any = self._iterator
+        if begun is not None and begun._workers[0]._parent_pid != os.getpid():
+            begun._shutdown, self._iterator = True, None  # left to the process before a fork
         self.generator = self.generator or torch.Generator().manual_seed(torch.initial_seed())
         with torch.device("cpu"):  # where the generator is
             return super().__iter__()

@@ -48,6 +48,14 @@ def test_a_loader_can_be_given_to_spawned_ranks_also_after_a_pass():
             _take_all(0, loader, 7)
 
 
+def test_a_loader_that_has_been_read_is_read_in_a_fork_too():
+    source = from_dataset([torch.zeros(1, 1)] * 100, len)
+    loader = BlockLoader(source, t_max=1, num_workers=1, timeout=60)
+    for _ in range(2):
+        _take_all(0, loader, 100)
+        torch.multiprocessing.start_processes(_take_all, (loader, 100), 2, start_method="fork")
+
+
 def _take_all(rank: int, loader: BlockLoader | StreamLoader, frames: int) -> None:
     assert sum(int(batch.valid_BT.sum()) for batch in loader) == frames
 
