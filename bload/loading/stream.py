@@ -76,7 +76,7 @@ class StreamBlocks(IterableDataset[Any]):
         self.sequences, self.decode, self.sharded = sequences, decode, sharded
         slots = check_whole("batch_slots", batch_slots or 0, 0)
         self.blocks_per_batch = max(1, slots // self.t_max)
-        """Blocks in a batch; the last is filled up to `window` of them at most."""
+        """Blocks in a batch; the last is filled up to `window` of them at most, or 1,024."""
         self.targets_per: TargetsPer = targets_per
         self.pad = copy_pad(pad)
         self.rank: Any = rank
@@ -118,7 +118,7 @@ class StreamBlocks(IterableDataset[Any]):
     def fillers(self, template: tuple[Any, Any], blocks: int = 0) -> list[BlockSample]:
         """Return the empty blocks of a batch that has some, for values like the template's."""
         filler = BlockSample(filler_block(self.t_max), (), (), template, self.targets_per)
-        return [filler] * (min(self.blocks_per_batch, self.window) - blocks)
+        return [filler] * (min(self.blocks_per_batch, self.window, 1024) - blocks)
 
 
 class _Shard:

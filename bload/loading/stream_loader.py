@@ -80,6 +80,10 @@ class StreamLoader:
         """After the last batch, and where the next iteration begins: loaded, or the beginning."""
         self._generation = 0
 
+    def __repr__(self) -> str:
+        settings = {**self._definition(), "rank": self.stream.rank, "step": self.step}
+        return f"StreamLoader({', '.join(f'{key} {value}' for key, value in settings.items())})"
+
     def _beginning(self) -> dict[str, Any]:
         positions: list[dict[str, Any]] = [
             {"worker": worker, "read": 0, "passed": 0, "skipped": 0, "waiting": [], "last": None}

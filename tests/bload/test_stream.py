@@ -186,6 +186,8 @@ def test_what_cannot_be_packed_is_refused_in_one_sentence(sequences, words):
 
 
 def test_wrong_options_are_refused_at_once():
+    assert len(rows_of(loader := loader_of(batch_slots=2**60, window=2**60))) == 1024
+    assert "t_max 12" in repr(loader)
     for sequences, options, words in [
         (iter([1]), {}, "can be read only once"),
         ([1], {"window": 0}, "window is 0"),
