@@ -87,7 +87,7 @@ class BlockDataset(Dataset[BlockSample]):
                 raise InputError(
                     f"batch {self._place[1]} of this rank follows batch {before[1]}: a trainer "
                     "shards its batches again; do not let it prepare the DataLoader "
-                    "(docs/trainers.md)"
+                    "(docs/trainers.md), and set prefetch_factor above 1 if it is in_order=False"
                 )
             if workers:  # with in_order=False, others may get its later ones
                 self._place = before[0], inf
