@@ -216,15 +216,15 @@ class Planner:
             is_trained_B = np.isin(np.arange(plan.num_blocks), self.schedule(position).block)
             sequence = sequence[is_trained_B.repeat(np.diff(plan.offsets))]
         trained = len(np.unique(sequence))
-        padded = trained * int(self.lengths.max())  # slots if each is padded to the longest
+        ratio = trained * int(self.lengths.max()) / account.processed  # each padded to the longest
+        saving = f"{ratio:.1f}x fewer" if ratio >= 1 else f"{1 / ratio:.1f}x more"
         deleted = f"{account.deleted:,} frames deleted, " if account.deleted else ""
         per_rank = f" x {count} {unit}" if count > 1 else ""
         return (
             f"{plural(account.blocks, 'block')} of {size}{plan.t_max:,}, "
             f"{100 * account.padding / (account.frames + account.padding):.2f} % padding, {deleted}"
             f"{plural(account.steps, 'step')} x {plural(self.world_size, 'rank')}{per_rank}, "
-            f"{trained / max(account.steps, 1):.1f} sequences a step, "
-            f"{padded / account.processed:.1f}x fewer slots than padding"
+            f"{trained / max(account.steps, 1):.1f} sequences a step, {saving} slots than padding"
         )
 
     def definition(self) -> dict[str, Any]:

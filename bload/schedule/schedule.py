@@ -84,10 +84,10 @@ class Schedule:
     def imbalance(self, cost: Cost = COST_PER_SLOT) -> float:
         """Return the time of an epoch relative to one whose steps are shared evenly by ranks.
 
-        A step lasts as long as its slowest rank. Without steps it is 1.
+        A step lasts as long as its slowest rank. Without steps or costs it is 1.
         """
         loads_SR = self.loads(cost)
-        if not len(loads_SR):
+        if not loads_SR.any():
             return 1.0
         return float(loads_SR.max(axis=1).sum() / loads_SR.mean(axis=1).sum())
 

@@ -121,3 +121,4 @@ def test_batches_of_several_sizes_are_balanced_by_their_walk_too():
     assert max(found["pairs"], found["uneven"]) < 1.03 < 1.09 < found["none"]
     free = make_schedule(PLANS[5], 3, 8, micro_batches=4, balance="uneven", cost=Cost(slot=0))
     assert np.diff(free.rank_offsets).tolist() == [4] * 21 + [2] * 3  # free blocks go round
+    assert free.imbalance(Cost(slot=0)) == 1
