@@ -90,14 +90,14 @@ class Planner:
         self.seed = check_whole("seed", seed, 0)
         self.world_size, self.even = world_size, balance != "uneven"
         self.multiple_of = check_whole("multiple_of", multiple_of, 1)
-        natural = natural_t_max(self.lengths, packer, self.multiple_of)
+        natural, rule = natural_t_max(self.lengths, packer, self.multiple_of), find_packer(packer)
         most = max(natural, self.frames, 2**17)  # more would be padding alone
         self.t_max = check_whole("t_max", natural if t_max is None else t_max, 1, most)
-        long = {**find_packer(packer).options, **options}.get("long")
+        long, carries = {**rule.options, **options}.get("long"), not rule.makes_batches
         name = self.names.__getitem__ if self.names else str
-        check_fit(self.lengths, self.t_max, long, name, multiple_of=self.multiple_of)
+        check_fit(self.lengths, self.t_max, long, name, self.multiple_of, carries)
         self.batch_slots = max(self.t_max, check_whole("batch_slots", batch_slots or 0, 0))
-        if "batch_slots" in find_packer(packer).options:
+        if "batch_slots" in rule.options:
             self.options["batch_slots"] = self.batch_slots
         self.micro_batches = check_whole("micro_batches", micro_batches, 1)
         self.blocks_per_batch = self.batch_slots // self.t_max

@@ -146,10 +146,14 @@ def make_plan(
         raise InputError(f"{packer} makes batches of its own sizes; leave block_sizes out")
     if sizes and long == "carry":
         raise InputError("long=carry needs blocks of one size; leave block_sizes out")
-    if multiple_of > 1:
-        _check_aligned(lengths, t_max, sizes, long, multiple_of)
-        if "batch_slots" in options:
-            options["batch_slots"] //= multiple_of
+    if bad := [size for size in (t_max, *sizes) if size % multiple_of]:
+        key = "t_max is" if bad[0] == t_max else "block_sizes has"
+        raise InputError(f"{key} {bad[0]}; give multiples of {multiple_of}, as multiple_of is")
+    if multiple_of > 1 and long in ("carry", "split"):
+        raise InputError(f"multiple_of={multiple_of} does not go with long={long}; leave one out")
+    if multiple_of > 1 and "batch_slots" in options:
+        options["batch_slots"] //= multiple_of
+    check_fit(lengths, t_max, long, str, multiple_of, carries=not (rule.makes_batches or sizes))
     multiples = lengths if multiple_of == 1 else -(-lengths // multiple_of)
     if rule.cuts_clips and multiple_of > 1:  # clips are of whole multiples
         is_cut = lengths > t_max if rule.keeps_short else slice(None)
@@ -178,15 +182,3 @@ def make_plan(
         slots=plan.slots * multiple_of,
         multiple_of=multiple_of,
     )
-
-
-def _check_aligned(
-    lengths: np.ndarray, t_max: int, sizes: Sequence[int], long: str | None, multiple_of: int
-) -> None:
-    """Raise InputError if a block is not of whole units of slots, or a sequence would be cut."""
-    if wrong := [size for size in (t_max, *sizes) if size % multiple_of]:
-        key = "t_max is" if wrong[0] == t_max else "block_sizes has"
-        raise InputError(f"{key} {wrong[0]}; give multiples of {multiple_of}, as multiple_of is")
-    if long in ("carry", "split"):
-        raise InputError(f"multiple_of={multiple_of} does not go with long={long}; leave one out")
-    check_fit(lengths, t_max, long, multiple_of=multiple_of)

@@ -69,7 +69,7 @@ def test_a_file_of_lengths_adds_predicted_work(run, lengths):
 
 @pytest.mark.parametrize(
     ("t_max", "words"),
-    [("7", "on line 9 has 8 frames .* to 8, .* set long=split or"), ("0", "t_max is 0")],
+    [("7", "on line 9 has 8 frames .* to 8, .* set long=split, carry or"), ("0", "t_max is 0")],
 )
 def test_an_error_is_one_line_and_status_2(capsys, lengths, t_max, words):
     assert main(["table", lengths, "--t-max", t_max]) == 2

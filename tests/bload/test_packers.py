@@ -134,7 +134,9 @@ def test_wrong_arguments_are_refused_by_name_and_number():
         ({"packer": "bload", "long": "x"}, "long is 'x'.* error, split, truncate or carry"),
         ({"packer": "single", "long": "carry"}, "long is 'carry'.* error, split or truncate"),
         ({"packer": "sampling", "clips": "x"}, "clips is 'x'.* one or all"),
-        ({"packer": "sampling", "t_max": 6}, "no sequence has t_max"),
+        ({"packer": "sampling", "multiple_of": 8}, "no sequence has t_max .*; lower .*multiple_of"),
+        ({"packer": "bload", "t_max": 4}, "or set long=split, carry or truncate"),
+        ({"packer": "ragged", "t_max": 4}, "or set long=split or truncate"),
         ({"packer": "bload", "seed": -1, "epoch": 3}, "seed is -1; give a whole number from 0 on"),
     ]:
         with pytest.raises(InputError, match=words):
