@@ -155,7 +155,7 @@ class BlockSampler(Sampler[list[Block]]):
         return before + (1 - before) * Fraction(step - first_step, max(self.schedule.steps, 1))
 
     def __len__(self) -> int:
-        """Batches of this rank in the current epoch; more than `steps` if a step takes several."""
+        """Batches of this rank in the current epoch, estimated before an elastic resume."""
         if self.steps is None:
             raise TypeError("with chunk, an epoch's batches are unknown before the last is packed")
         batches = int(np.diff(self.schedule.rank_offsets)[self.rank :: self.world_size].sum())
@@ -280,4 +280,9 @@ class BlockSampler(Sampler[list[Block]]):
                     "those of an undisturbed run",
                     stacklevel=2,
                 )
+        if (steps := self.planner.steps(position)) is not None and position.step > steps:
+            raise InputError(
+                f"the saved position is step {position.step} of epoch {position.epoch}, which has "
+                f"{steps}; save the number of steps that were done"
+            )
         self._move(position, is_loaded=True)
