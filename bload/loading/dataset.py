@@ -166,10 +166,12 @@ def take_values(
         if name == "inputs" or (targets_per == "frame" and targets is not None):
             length = _count(opening, name, tree, length)
         if template[0] is not None and describe(tree) != describe(expected):
-            objects = ", or lists of objects, as from_dataset(..., objects=) makes"
+            others = ", or lists of objects, as from_dataset(..., objects=) makes"
+            if targets_per == "sequence":
+                others += f'; or targets_per="frame" if they are one for each of {length} frames'
             raise InputError(
                 f"{opening} {describe(tree)} as {name}, but the first has {describe(expected)}; "
-                f"give all of one dtype and shape{objects if name == 'targets' else ''}"
+                f"give all of one dtype and shape{others if name == 'targets' else ''}"
             )
     return inputs, targets
 

@@ -161,11 +161,12 @@ def from_dataset(
     check_choice("targets_per", targets_per, ("frame", "sequence"))
     if not isinstance(objects, bool) and not hasattr(objects, "__iter__"):
         raise InputError(f"objects is {objects!r}; give True, False or the keys of targets")
-    if not hasattr(dataset, "__len__") or isinstance(dataset, Mapping | IterableDataset):
+    sized = hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")
+    if not sized or isinstance(dataset, Mapping | IterableDataset) or hasattr(dataset, "ngroups"):
         raise InputError(
             f"a data set has len and [i] with a number i, and {type(dataset).__name__} has not; "
-            "choose one split of several, give a list of items for a dict of columns, or pack what "
-            "can only be iterated over by StreamLoader"
+            "choose one split of several, give a list of items for a dict of columns or a groupby, "
+            "or pack what can only be iterated over by StreamLoader"
         )
     if hasattr(dataset, "iloc"):  # pandas, whose [i] looks for the label i
         dataset = dataset.to_dict("records") if hasattr(dataset, "columns") else dataset.tolist()

@@ -213,13 +213,14 @@ class _Shard:
 
     def _hold(self, number: int, sequence: Any) -> int:
         """Keep a copy of a decoded sequence until its block leaves; return its frames."""
-        t_max, opening = self.stream.t_max, f"sequence {number} of the stream has"
-        held = take_values(sequence, self.stream.targets_per, opening, self.template)
+        t_max, opening = self.stream.t_max, f"sequence {number} of the stream"
+        has = "has" if self.stream.decode else "(no decode= is given) has"
+        held = take_values(sequence, self.stream.targets_per, f"{opening} {has}", self.template)
         frames = len(pytree.tree_leaves(held[0])[0])
         if not 1 <= frames <= t_max:
             advice = "leave it out of the stream"
             advice += f", or raise t_max to {frames}" if frames else ""
-            raise InputError(f"{opening} {frames} frames but t_max is {t_max}; {advice}")
+            raise InputError(f"{opening} has {frames} frames but t_max is {t_max}; {advice}")
         if self.template[0] is None:
             self.template = empty_like(held[0]), empty_like(held[1])
         self.pending[number] = held

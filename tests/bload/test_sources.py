@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.sparse import csr_array
+from torch.utils.data import DataLoader
 
 from bload import BlockLoader, InputError, from_dataset
 
@@ -230,6 +231,7 @@ TABLE = [{"x": np.arange(n) + 0.5, "y": [n] * n, "n": n} for n in LENGTHS]
         (FRAMES, LENGTHS, {"objects": True}, "the targets are none"),
         ({"x": FRAMES}, LENGTHS, {"inputs": "x"}, "dict has not; choose one split"),
         (iter(FRAMES), "n", {}, "list_iterator has not; .* StreamLoader"),
+        (DataLoader(FRAMES), LENGTHS, {}, "DataLoader has not"),
         (FRAMES, LENGTHS[1:], {}, "7 numbers but the data set has 8"),
         (FRAMES, "n", {}, "no column 'n'; give length as a list"),
         (FRAMES, LENGTHS - (LENGTHS > 5), {}, r"item \d has \d frames but its length is \d"),
@@ -259,6 +261,7 @@ def test_a_data_set_that_is_read_wrongly_is_refused_with_the_way_out(items, leng
         (lambda n: ([2**24 + 1] if n > 3 else [0.5]) * n, "of the dtype of item 0", {}),
         (lambda n: (torch.zeros(n), [2**64 - 1 if n > 3 else 1] * n), "objects=", {}),
         (lambda n: (torch.zeros(n), n), "objects names 'b', .*'targets'", {"objects": "b"}),
+        (lambda n: (torch.zeros(n), [0.5] * n), r'targets_per="frame" if .* of \d fr', SEQUENCE),
     ],
 )
 def test_items_that_are_not_like_item_0_are_refused(make, words, options):
@@ -281,6 +284,8 @@ def test_pandas_objects_are_read_by_position():
         for batch in batches(from_dataset(dataset, length, **options)):
             assert (batch.inputs_BT[..., 0] == batch.sequence_BT.clamp(0)).all()
     names = pd.Series([f"v{s}" for s in range(8)], index=label)
+    with pytest.raises(InputError, match=r"DataFrameGroupBy has not; .* items for .* a groupby"):
+        from_dataset(table.groupby("n"), len, inputs="x")
     with pytest.raises(InputError, match="sequence v3 has 9 frames"):
         BlockLoader(from_dataset(arrays, LENGTHS), t_max=8, names=names)
     source = from_dataset(arrays, LENGTHS)

@@ -177,6 +177,7 @@ def frames(*lengths):
         (frames(3, 0), "sequence 1 of the stream has 0 frames but t_max is 12; leave it out"),
         ([*frames(3), torch.zeros(3, 4)], r"has float32 \(4,\) as inputs, but .* float32 \(2,\)"),
         ([], "the stream has no sequence"),
+        ([[1, 2]], "no decode= is given.* has inputs of type list; give a tensor"),
     ],
 )
 def test_what_cannot_be_packed_is_refused_in_one_sentence(sequences, words):
