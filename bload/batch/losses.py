@@ -66,7 +66,7 @@ def mean_loss(
         )
     step = require_step(batches[0].step)
     if count is None and len(batches) in (1, step.batches):
-        return loss_sum * (step.ranks / step.frames)
+        return loss_sum * (step.world_size / step.frames)
     if len(batches) < step.batches:
         raise InputError(
             f"the batch is one of {step.batches} of its step; give mean_loss all of them, as "
@@ -79,5 +79,5 @@ def mean_loss(
     total = torch.as_tensor(count, dtype=exact_dtype(device), device=device).clone()
     if has_group():
         dist.all_reduce(total, group=process_group)
-    share = step.ranks / (total + (total == 0))
+    share = step.world_size / (total + (total == 0))
     return loss_sum * share.to(torch.promote_types(loss_sum.dtype, torch.float32))

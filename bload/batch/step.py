@@ -22,7 +22,7 @@ class Step(NamedTuple):
     """Batches of this rank in the step."""
     ends: bool = True
     """True for the last of these batches."""
-    ranks: int = 1
+    world_size: int = 1
     """Ranks that take the step together."""
     even: bool = True
     """True if all ranks have as many batches in the step."""
@@ -50,15 +50,15 @@ def has_group() -> bool:
 
 def check_group(step: Step, process_group: dist.ProcessGroup | None) -> None:
     """Raise InputError unless all ranks of the step are in the group, with equally many batches."""
-    if not step.even and step.ranks > 1:
+    if not step.even and step.world_size > 1:
         raise InputError(
             "with balance=uneven, ranks have unequal numbers of batches, so a collective operation "
             "for each batch would hang; choose another balance, or pass no count or gather"
         )
     ranks = dist.get_world_size(process_group) if has_group() else 1
-    if ranks != step.ranks:
+    if ranks != step.world_size:
         raise InputError(
-            f"the step of the batch has {step.ranks} ranks but the process group has {ranks}; pass "
+            f"the step of the batch has {step.world_size} ranks, the process group {ranks}; pass "
             "the process_group of the loader"
         )
 

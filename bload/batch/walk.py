@@ -110,8 +110,7 @@ def _step(part: RecurrentPart[State], inputs: Tensor, state: State) -> tuple[Ten
     result: Any = part.step(inputs, state)
     if not (isinstance(result, tuple) and len(result) == 2):
         raise InputError(f"step of {type(part).__name__} has to return outputs and state")
-    outputs, state = result
-    return outputs, state
+    return result[0], result[1]
 
 
 def _by_segments(

@@ -113,7 +113,7 @@ class StreamLoader:
                 state["next_worker"] = (position["worker"] + 1) % self._workers
             state["step"] += 1
             ranks = self.stream.world_size if has_group() else 1
-            yield replace(batch or filler, step=Step(0, frames, ranks=ranks))
+            yield replace(batch or filler, step=Step(0, frames, world_size=ranks))
             batch, position, fault = self._next(batches)
         self._begin = self._beginning()
         if self.skipped and (self.stream.rank == 0 or not has_group()):

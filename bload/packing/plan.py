@@ -19,8 +19,7 @@ from bload.packing.pieces import Pieces
 
 def round_up(lengths: np.ndarray, multiple: int) -> np.ndarray:
     """Return the slots that segments take, a multiple each."""
-    slots: np.ndarray = -(-lengths // multiple) * multiple
-    return slots
+    return np.asarray(-(-lengths // multiple) * multiple)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -132,7 +132,7 @@ BALANCES: dict[str, tuple[Order, Share]] = {
 
 def make_schedule(
     plan: Plan,
-    ranks: int = 1,
+    world_size: int = 1,
     batch_slots: int | None = None,
     *,
     micro_batches: int = 1,
@@ -160,7 +160,7 @@ def make_schedule(
     check_choice("last", last, ("fill", "drop"))
     check_choice("balance", balance, BALANCES)
     order, share = BALANCES[balance]
-    ranks = check_whole("ranks", ranks, 1)
+    ranks = check_whole("world_size", world_size, 1)
     batch_slots = max(check_whole("batch_slots", batch_slots or 0, 0), plan.t_max)
     rows = batch_slots // plan.t_max
     rng = rng or np.random.default_rng(0)

@@ -43,7 +43,7 @@ class Schedule:
     """
 
     plan: Plan
-    ranks: int
+    world_size: int
     block: np.ndarray
     slots: np.ndarray
     offsets: np.ndarray
@@ -53,11 +53,11 @@ class Schedule:
     @property
     def steps(self) -> int:
         """Steps per rank."""
-        return (len(self.rank_offsets) - 1) // self.ranks
+        return (len(self.rank_offsets) - 1) // self.world_size
 
     def micro_batches(self, step: int, rank: int) -> range:
         """Return the numbers of a rank's micro-batches in a step."""
-        group = step * self.ranks + rank
+        group = step * self.world_size + rank
         return range(int(self.rank_offsets[group]), int(self.rank_offsets[group + 1]))
 
     def blocks_of(self, micro_batch: int) -> np.ndarray:
@@ -66,7 +66,7 @@ class Schedule:
 
     def blocks_of_step(self, step: int) -> np.ndarray:
         """Return the blocks of a step on all ranks, rank after rank; -1 is a filler."""
-        first, last = self.rank_offsets[[step * self.ranks, (step + 1) * self.ranks]]
+        first, last = self.rank_offsets[[step * self.world_size, (step + 1) * self.world_size]]
         return self.block[self.offsets[first] : self.offsets[last]]
 
     def frames_in_step(self, step: int) -> int:
@@ -79,7 +79,7 @@ class Schedule:
         filler_cost = cost.slot * self.plan.slots.min()
         block_costs = np.append(cost.of_blocks(self.plan), filler_cost)[self.block]
         cost_M = np.add.reduceat(block_costs, self.offsets[:-1]) + cost.of_shape(self.slots)
-        return np.add.reduceat(cost_M, self.rank_offsets[:-1]).reshape(self.steps, self.ranks)
+        return np.add.reduceat(cost_M, self.rank_offsets[:-1]).reshape(self.steps, self.world_size)
 
     def imbalance(self, cost: Cost = COST_PER_SLOT) -> float:
         """Return the time of an epoch relative to one whose steps are shared evenly by ranks.

@@ -212,7 +212,7 @@ def test_a_batch_without_frames_has_every_form(sequences):
         (grad_BT,) = torch.autograd.grad(values_S.sum(), values_BT)
         assert not grad_BT.any()
     assert unpack(last.last(values_BT), last, per="sequence") == []
-    with pytest.raises(InputError, match="6 ranks but the process group has 1"):
+    with pytest.raises(InputError, match="6 ranks, the process group 1"):
         unpack(values_BT, last, gather=True)
     before, cell = nn.Linear(8, 4), nn.LSTM(4, 6, batch_first=True)
     outputs, _ = cell(last.to_packed(before(last.inputs_BT.float())))
