@@ -44,7 +44,8 @@ class Planner:
 
     Args:
         lengths: frames of every sequence, ``(sequences,)``.
-        packer, world_size: as in `bload.BlockSampler`.
+        packer: a key of `bload.PACKERS`.
+        world_size: number of ranks.
         batch_slots: slots in a batch, rounded down to ``batch_slots // t_max`` whole blocks, at
             least one. None takes one block.
         t_max: slots in a block; None takes the packer's default, see `natural_t_max`.

@@ -48,8 +48,7 @@ class Block:
     def starts(self) -> np.ndarray:
         """First slot of each segment; the state is cleared there unless the segment continues."""
         slots = round_up(self.length, self.multiple_of)
-        starts: np.ndarray = np.cumsum(slots) - slots
-        return starts
+        return np.asarray(np.cumsum(slots) - slots)
 
     @property
     def frames(self) -> int:
