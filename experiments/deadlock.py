@@ -66,15 +66,12 @@ def measure(videos: int = 200, timeout: float = 5.0) -> list[dict]:
     epochs += [Epoch(BLOCKS, loader, lengths) for loader in PACKERS]
     for epoch in epochs:
         ends = run_ranks(epoch)
-        says = "; ".join(
-            f"rank {rank}: {end['says']}" for rank, end in enumerate(ends) if end["says"]
-        )
+        says = "; ".join(f"rank {r}: {end['says']}" for r, end in enumerate(ends) if end["says"])
         row: dict = {"way": epoch.way, "loader": epoch.loader, "says": says}
         for key in ("planned", "steps"):
             row |= {f"{key}_{rank}": end[key] for rank, end in enumerate(ends)}
-        row["ended"] = (
-            "timed out" if "timed out" in says.lower() else "failed" if says else "finished"
-        )
+        row["ended"] = "failed" if says else "finished"
+        row["ended"] = "timed out" if "timed out" in says.lower() else row["ended"]
         account = asdict(epoch.batches(0).account) if epoch.way == BLOCKS else {}
         rows.append(row | {key: account.get(key) for key in ("padding", "deleted", "filler")})
     return rows

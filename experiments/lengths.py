@@ -1,7 +1,6 @@
 """Lengths of other data: what does packing save if lengths vary in other ways than in videos?
 
-    python -m experiments.lengths                       # 20 s on one core
-    python -m experiments.lengths --lengths FILE.csv    # your own, as `bload table` reads them
+    python -m experiments.lengths    # 20 s on one core; `bload table FILE` counts your own
 
 Nothing is trained: each loader plans an epoch, and slots are counted, also those for which ranks
 wait. Sources of the laws are in lengths.json. Nothing was predicted.
@@ -15,13 +14,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bload import PACKERS, action_genome_lengths, make_plan
-from bload.lengths import read_lengths
+from bload import PACKERS, action_genome_lengths
 from bload.schedule.balance import make_schedule
 from bload.table import sized_plan
 from datasets.files import exit_on_input_error
 from experiments import study
-from experiments.balance import counted_table
 
 SEQUENCES, RANKS, DRAWS = 10_000, 8, 5
 CUT, DOUBLE = ", cut", "bload_exact, 2x"
@@ -103,13 +100,7 @@ def tables(rows: pd.DataFrame) -> str:
 
 @exit_on_input_error()
 def main() -> None:
-    parser = study.make_parser("lengths", __doc__)
-    parser.add_argument("--lengths", type=Path, metavar="FILE", help="of your own")
-    if file := parser.parse_args().lengths:
-        lengths, _ = read_lengths(file)
-        print(tables(count(str(file), [lengths] * DRAWS)))
-        print(f"\n{counted_table({file.stem: make_plan(lengths, 'bload_exact')})}")
-        return
+    study.make_parser("lengths", __doc__).parse_args()
     rows = pd.concat([count(kind, draws) for kind, draws in kinds()])
     study.publish("lengths", tables(rows), committed=True)
 

@@ -184,11 +184,9 @@ def write_rows(path: Path, rows: Sequence[dict], key: str | None = None) -> None
     Args:
         key: column; earlier rows with other values of it are kept, and none without it.
     """
-    provenance = environment()
-    cpu, version = provenance["machine"]["cpu"], provenance["versions"]["torch"]
-    table = (
-        pd.DataFrame(rows).convert_dtypes().assign(cpu=cpu, torch=version, commit=provenance["git"])
-    )
+    made = environment()
+    columns = {"cpu": made["machine"]["cpu"], "torch": made["versions"]["torch"]}
+    table = pd.DataFrame(rows).convert_dtypes().assign(**columns, commit=made["git"])
     if key and path.exists():
         old_rows = read_rows(path)
         table = pd.concat([old_rows[~old_rows[key].isin(table[key])], table])

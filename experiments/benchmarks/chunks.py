@@ -81,8 +81,7 @@ def train(path: str, packer: str, chunk: int) -> Row:
     return row
 
 
-COLUMNS = {"sequences": ",.0f", "packer": "", "chunk": ",.0f", "MiB": ",.0f"}
-COLUMNS |= {"first batch": ".1f"}
+COLUMNS = {"sequences": ",.0f", "packer": "", "chunk": ",.0f", "MiB": ",.0f", "first batch": ".1f"}
 TABLES = {"chunks": Table("Plans of one rank of eight, whole and in chunks:", COLUMNS)}
 
 if __name__ == "__main__":

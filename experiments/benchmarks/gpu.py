@@ -8,13 +8,13 @@ fails, for lack of memory for example, or does not end in time is one printed li
 measures the rest of its part, since what fails in a recording may spoil the process. Networks train
 in bf16 on default videos, enlarged on the card. Loaders take turns of 20 steps; their frames a
 second are an epoch's frames per step over the mean seconds of a step, since a few steps could hold
-more frames than usual. The peak is the data sheet's, for other cards the best of a few matrix
-products. The language model needs an environment with transformers, see trainer.py.
+more frames than usual. The peak is that of a matrix product. The language model needs an
+environment with transformers, see trainer.py.
 """
 
 import gc
+import json
 import os
-import re
 import signal
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -24,6 +24,8 @@ from functools import cache, partial
 from itertools import product
 from multiprocessing import get_context
 from statistics import fmean
+from subprocess import PIPE, Popen
+from tempfile import gettempdir
 from time import monotonic
 from typing import Any, Literal
 
@@ -33,23 +35,19 @@ from torch.autograd import DeviceType
 from torch.profiler import profile
 from torch.utils.benchmark import Timer
 
-from bload import InputError, walk
+from bload import BlockLoader, InputError, action_genome_lengths, from_dataset, walk
 from experiments.benchmarks import FEW_VIDEOS, Row, Table, trainer
 from experiments.interleaved import ALONE, Contender
 from models.cost import measure_cost
 from training.compose import compose_job
+from training.data import open_data
 from training.graph import Recorded
 from training.ranks import Ranks, autocast, peak_memory_mib
 from training.stopping import detach_worker
 
 Rows = Iterator[tuple[str, Callable[[], Row]]]
 """Words for each row of a part, and what measures it."""
-LOADERS, GRAPHS = ("naive", "bucket", "bload", "bload_exact"), ("off", "auto")
-TERAFLOPS = {
-    **{"H100 PCIe": 756, "H100 NVL": 835, "H100": 989, "GH200": 990, "H200": 989, "A100": 312},
-    **{"A10": 125, "A40": 149.7, "A30": 165, "L40S": 362, "L4": 121, "RTX 4090": 165.2},
-}
-"""Words in torch's name of a card -> dense bf16 on NVIDIA's data sheets; the first match counts."""
+LOADERS, GRAPHS = ("bload_exact", "naive", "bload", "bucket"), ("off", "auto")
 WAITS = ("cudaStreamSynchronize", "cudaEventSynchronize")
 TOY = ["dataset.frame_size=[32,32]", "dataset.cache=data/cache-toy", "dataset.train_videos=24"]
 TOY += [*FEW_VIDEOS, "model.backbone=conv", "model.width=16", "model.heads=2", "model.queries=4"]
@@ -127,26 +125,23 @@ def graphs_of(run: Contender) -> str:
 
 
 def card(toy: bool, ranks: Ranks) -> Rows:
-    """The card's name, and what it reaches."""
+    """The card's name, and what it reaches; makes the videos that loaders read."""
 
     def row() -> Row:
+        open_data(compose_job("train", [*REAL, *TOY * toy]), ranks)
         name = "CPU" if toy else torch.cuda.get_device_name(ranks.device)
-        best, sheet = peaks(ranks.device)
-        return {"card": name, "matrix product, TFLOP/s": best, "data sheet": sheet}
+        return {"card": name, "matrix product, TFLOP/s": peak_of(ranks.device)}
 
     yield "the card", row
 
 
 @cache
-def peaks(device: torch.device) -> tuple[float, float | None]:
-    """Return teraflops in bf16: of a matrix product, the best of a few, and on the data sheet."""
+def peak_of(device: torch.device) -> float:
+    """Return teraflops of a matrix product in bf16, the best of a few."""
     size = 8_192 if device.type == "cuda" else 256
     left, right = (torch.randn(size, size, device=device, dtype=torch.bfloat16) for _ in range(2))
     timer = Timer("left @ right", globals={"left": left, "right": right})  # it waits for the card
-    best = 2 * size**3 / min(timer.blocked_autorange(min_run_time=1).times) / 1e12
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else ""
-    sheets = [peak for words, peak in TERAFLOPS.items() if re.search(rf"\b{words}\b", name)]
-    return best, sheets[0] if sheets else None
+    return 2 * size**3 / min(timer.blocked_autorange(min_run_time=1).times) / 1e12
 
 
 def steps(toy: bool, ranks: Ranks) -> Rows:
@@ -167,9 +162,8 @@ def steps(toy: bool, ranks: Ranks) -> Rows:
             if event.device_type == DeviceType.CUDA
             and not (event.is_user_annotation or event.name.startswith(("Memcpy", "Memset")))
         ]
-        best, sheet = peaks(ranks.device)
         flops = 94 * 3 * slot_flops(*line, *TOY * toy)
-        share = flops / seconds / 1e10 / (sheet or best)
+        share = flops / seconds / 1e10 / peak_of(ranks.device)
         row: Row = {"walk": temporal, "graphs": graphs_of(run)}
         row |= {"ms": 1e3 * seconds, "share of peak, %": share, "GiB": peak}
         row |= {"frames/s": fmean(turn.frames) / seconds, "kernels": len(kernels)}
@@ -182,10 +176,10 @@ def steps(toy: bool, ranks: Ranks) -> Rows:
 
 @cache
 def slot_flops(*line: str) -> float:
-    """Return the operations of a slot in a forward pass; 16 slots tell it within 0.1 %."""
+    """Return the operations of a slot in a forward pass; 4 slots tell it within 1 %."""
     cfg, cpu = compose_job("train", line), ALONE.device
     height, width = cfg.dataset.frame_size
-    return measure_cost(cfg.model, (height, width), (1, 16), autocast("bf16", cpu), cpu).flops
+    return measure_cost(cfg.model, (height, width), (1, 4), autocast("bf16", cpu), cpu).flops
 
 
 def loader_row(toy: bool, ranks: Ranks, turn: int, loader: str, graphs: str, blocks: int) -> Row:
@@ -246,11 +240,12 @@ class Cell(nn.Module):
 
 def walks(toy: bool, ranks: Ranks) -> Rows:
     """Both passes of a GRU over 6 blocks of 94, in ways that have the same outputs."""
-    line = "loader=bload_exact", "loader.t_max=94", "train.batch_slots=564"
+    lengths = action_genome_lengths()[::16]
+    source = from_dataset([torch.randn(length, 256) for length in lengths], lengths)
 
     def row(way: str) -> Row:
-        batch = next(iter(contender(True, ranks, *line).loader)).to(ranks.device)
-        inputs = torch.randn(*batch.start_BT.shape, 256, device=ranks.device), batch.start_BT
+        batch = next(iter(BlockLoader(source, t_max=94, batch_slots=564))).to(ranks.device)
+        inputs = batch.inputs_BT, batch.start_BT
 
         def packed(inputs_BT: Tensor, start_BT: Tensor) -> Tensor:
             return batch.from_packed(gru(batch.to_packed(inputs_BT))[0])
@@ -271,19 +266,32 @@ def walks(toy: bool, ranks: Ranks) -> Rows:
 
 
 def language_model(toy: bool, ranks: Ranks) -> Rows:
-    """A Llama of 99 million weights under `Trainer`: its samplers, blocks, and some compiled."""
+    """A Llama of 104 million weights under `Trainer`: its samplers, blocks, and some compiled."""
 
     def row(way: str) -> Row:
-        return trainer.run_as_program(words=[str(int(toy)), way], seconds=600 if toy else 75)[0]
+        program = llamas(toy)
+        print(way, file=program.stdin, flush=True)
+        line = next(line for line in program.stdout or () if line.startswith(trainer.MARK))
+        row: Row = json.loads(line.removeprefix(trainer.MARK))
+        if "error" in row:
+            raise InputError(row["error"])
+        return row
 
     for way in trainer.ON_A_CARD[2:3] if toy else trainer.ON_A_CARD:
         yield way, partial(row, way)
 
 
+@cache
+def llamas(toy: bool) -> Popen[str]:
+    """Start the program that times the ways it reads, so that it imports transformers once."""
+    command = trainer.command(words=["-", str(int(toy))])
+    return Popen(command, stdin=PIPE, stdout=PIPE, text=True, cwd=gettempdir())
+
+
 PARTS = {
-    "card": (20, card),
-    "steps": (110, steps),
-    "loaders": (180, loaders),
+    "card": (75, card),
+    "steps": (105, steps),
+    "loaders": (150, loaders),
     "own run": (45, own_run),
     "walks": (30, walks),
     "language model": (120, language_model),
@@ -307,7 +315,7 @@ TABLES = {
     ),
     "walks": Table("A GRU of 256, both passes over 6 blocks of 94:", {"walk": "", "ms": ".2f"}),
     "language model": Table(
-        "A Llama of 99 million weights, bf16, the second of two epochs:",
+        "A Llama of 104 million weights, bf16, the second of two epochs:",
         {"way": "", "tokens/s": ",.0f", "GiB": ".1f", "graphs compiled": ".0f"},
     ),
     "larger steps": Table("More blocks per step, at 544 x 544:", LOADED),

@@ -8,9 +8,10 @@ folder `datasets` of this project hides Hugging Face's package. The texts are th
 own benchmark of `batch_rebalance`: 1,600 of lognormal(5, 1) tokens within 16 and 1,024, 8 per
 device, 2 batches accumulated. A token follows by chance from the two before it. A small Llama
 (sdpa) trains one epoch. Blocks of 1,024 slots, two a batch, hold about 8 texts too. The benchmark
-``gpu`` times a larger Llama on a card, a way at a time.
+``gpu`` times a larger Llama on a card, in the ways that it writes to a program's input.
 """
 
+import gc
 import json
 import os
 import runpy
@@ -29,14 +30,16 @@ from torch.nn.utils.rnn import pad_sequence
 EXAMPLE = Path(__file__).parents[2] / "examples/trainers/with_transformers.py"
 STRATEGIES = ("random", "group_by_length", "batch_rebalance")
 WAYS = (*STRATEGIES, "flattening", "bload", "bload_exact", "bload_exact, one row")
-MAIN_WAYS = ("bload_exact", "random", "bload_exact, compiled", "group_by_length, compiled")
-ON_A_CARD = (*MAIN_WAYS, *STRATEGIES[1:])  # as far as there is time
+COMPILED = ("bload_exact, compiled", "group_by_length, compiled")
+ON_A_CARD = ("bload_exact", "random", *COMPILED, *STRATEGIES[1:])  # as far as there is time
 T_MAX, VOCABULARY = 1024, 64
 SMALL = {"hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 2}
 SMALL |= {"num_attention_heads": 4}
-LARGE = {"hidden_size": 768, "intermediate_size": 2048, "num_hidden_layers": 14}
+LARGE = {"hidden_size": 1536, "intermediate_size": 3584, "num_hidden_layers": 4}
 LARGE |= {"num_attention_heads": 12}
-"""A Llama of 99 million weights."""
+"""A Llama of 104 million weights, in few layers, which compile in less time."""
+MARK = "timed on a card: "
+"""Begins a line of output with a row."""
 Item = dict[str, list[int]]
 Row = dict[str, Any]
 
@@ -45,17 +48,15 @@ def measure(quick: bool) -> Iterator[Row]:
     """Yield rows of one rank, and of two."""
     for ranks in (1, 2):
         launcher = "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}"
-        yield from run_as_program(*launcher, words=[str(int(quick))])
+        with tempfile.TemporaryDirectory() as folder:
+            words = command(*launcher, words=["rows", str(int(quick))])
+            subprocess.run(words, check=True, cwd=folder)
+            yield from json.loads(Path(folder, "rows").read_text())
 
 
-def run_as_program(*launcher: str, words: Sequence[str], seconds: float | None = None) -> list[Row]:
-    """Run this file in the environment with transformers, and return its rows."""
-    with tempfile.TemporaryDirectory() as folder:
-        python = os.environ.get("BENCHMARK_PYTHON", sys.executable)
-        command = [python, *launcher, __file__, "rows", *words]
-        subprocess.run(command, check=True, cwd=folder, timeout=seconds)
-        rows: list[Row] = json.loads(Path(folder, "rows").read_text())
-    return rows
+def command(*launcher: str, words: Sequence[str]) -> list[str]:
+    """Return the command that runs this file in the environment with transformers."""
+    return [os.environ.get("BENCHMARK_PYTHON", sys.executable), *launcher, __file__, *words]
 
 
 def texts(count: int, seed: int) -> list[Item]:
@@ -122,10 +123,9 @@ def train(way: str, seed: int, data: list[Item], test: list[Item]) -> Row:
     trainer = make_trainer(way, data, SMALL, gradient_accumulation_steps=2, **options)
     output, ranks = trainer.train(), trainer.args.world_size
     tokens = sum(len(item["input_ids"]) for item in data)
-    row = {"way": way, "ranks": ranks, "seed": seed, "steps": output.global_step}
-    loss = test_loss(trainer.model, test)
-    row |= {"tokens/s": tokens / output.metrics["train_runtime"], "loss": loss}
-    return {"table": "trainer", **row}
+    row: Row = {"table": "trainer", "way": way, "ranks": ranks, "seed": seed}
+    row |= {"steps": output.global_step, "loss": test_loss(trainer.model, test)}
+    return row | {"tokens/s": tokens / output.metrics["train_runtime"]}
 
 
 @torch.no_grad()
@@ -143,6 +143,12 @@ def time_on_a_card(way: str, toy: bool) -> Row:
     import transformers
     from torch._dynamo.utils import counters
 
+    torch._dynamo.reset()  # and what else the way before left
+    counters.clear()
+    gc.collect()
+    if not toy:
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
     times = []
 
     class Clock(transformers.TrainerCallback):
@@ -153,7 +159,7 @@ def time_on_a_card(way: str, toy: bool) -> Row:
 
         on_epoch_end = on_epoch_begin
 
-    data = texts(64 if toy else 1600, 0)
+    data = texts(64 if toy else 800, 0)
     options: dict[str, Any] = {"num_train_epochs": 2, "use_cpu": toy, "bf16": not toy}
     options |= {"torch_compile_backend": "aot_eager"} if toy and "compiled" in way else {}
     attention = "flex_attention" if way.startswith("bload") else "sdpa"
@@ -162,21 +168,25 @@ def time_on_a_card(way: str, toy: bool) -> Row:
     trainer.add_callback(Clock())
     trainer.train()
     tokens = sum(len(item["input_ids"]) for item in data)
+    row = {"way": way, "graphs compiled": counters["stats"]["unique_graphs"]}
     peak = 0 if toy else torch.cuda.max_memory_reserved() / 2**30
-    row = {"way": way, "tokens/s": tokens / (times[3] - times[2]), "GiB": peak}
-    return row | {"graphs compiled": counters["stats"]["unique_graphs"]}
+    return row | {"tokens/s": tokens / (times[3] - times[2]), "GiB": peak}
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    path, is_toy, *ways = sys.argv[1:]
-    if ways:
-        rows = [time_on_a_card(way, is_toy == "1") for way in ways]
-    else:
-        sizes, seeds = ((64, 8), 1) if is_toy == "1" else ((1600, 200), 3)
+    path, is_toy = sys.argv[1], sys.argv[2] == "1"
+    for way in map(str.strip, sys.stdin if path == "-" else ()):
+        try:
+            row = time_on_a_card(way, is_toy)
+        except Exception as error:
+            row = {"error": f"{type(error).__name__}: {error}".partition("\n")[0]}
+        print(f"\n{MARK}{json.dumps(row, default=float)}", flush=True)
+    if path != "-":
+        sizes, seeds = ((64, 8), 1) if is_toy else ((1600, 200), 3)
         data, test = (texts(size, seed) for seed, size in enumerate(sizes))
         rows = [train(way, seed, data, test) for seed in range(seeds) for way in WAYS]
-    Path(path).write_text(json.dumps(rows, default=float))
+        Path(path).write_text(json.dumps(rows, default=float))
 else:
     from experiments.benchmarks import Table
 
