@@ -23,7 +23,7 @@ from datasets.config import DatasetConfig
 from datasets.synthetic.world import World
 from datasets.synthetic.writer import make_if_missing
 from models.config import LossConfig, ModelConfig
-from tests.training.jobs import SMALL_MODEL, one_rank, overrides
+from tests.training.jobs import one_rank, overrides
 from training.compose import compose_job
 from training.config import TrainConfig, loader_schema
 from training.ranks import Ranks, join_ranks, set_deterministic
@@ -83,8 +83,7 @@ EVERY = {(key, str(value)) for key, values in VALUES.items() for value in values
 OWN_SIZES = ("single", "bucket", "ragged")
 """Packers that make batches themselves."""
 FEW = World(4, 1, 1, 1, image_size=32, seed=3, drop_rate=0.1)
-SMALL = [f"dataset.{key}={value}" for key, value in FEW.knobs.items()]
-SMALL += [*SMALL_MODEL, "train.epochs=1"]
+SMALL = ["train.epochs=1", *(f"dataset.{key}={value}" for key, value in FEW.knobs.items())]
 Config = dict[str, str]
 
 

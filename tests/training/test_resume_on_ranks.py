@@ -15,7 +15,7 @@ from training.evaluation import evaluate_checkpoint
 from training.optimiser import rate_factor
 from training.stopping import AgreedError
 
-SAVING = (*jobs.SMALL_MODEL, "train.checkpoint_minutes=0", "train.log_every=1")
+SAVING = ("train.checkpoint_minutes=0", "train.log_every=1")
 OFTEN = (*SAVING, "train.eval_every=1")
 SHORT = (*SAVING, "loader=naive", "train.epochs=1")
 """A block a video: 4 steps of 2 ranks, 3 of 3."""
