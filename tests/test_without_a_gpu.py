@@ -81,7 +81,8 @@ CASES = [
 @pytest.mark.parametrize(("override", "amp"), CASES)
 def test_a_step_has_one_precision_and_waits_for_the_matcher_alone(gpu, override, amp, monkeypatch):
     monkeypatch.setattr(criterion, "match", match)
-    cfg = compose_job("train", ["model=dds_tiny", override])
+    layers = ["model.encoder_layers=1", "model.decoder_layers=2", "model.temporal_layers=1"]
+    cfg = compose_job("train", ["model=dds_tiny", override, *layers])
     with GPU:
         model = build_model(cfg.model).train()
     gpu.waits = 0

@@ -42,12 +42,15 @@ def test_commands_of_an_experiment_are_sweeps_in_its_folder_and_group(name):
         for options in given
     ]
     assert [prod(map(len, varied.values())) for varied in sweeps] == JOBS[name]
+    jobs = set()
     for varied in sweeps:
-        for number in range(max(len(of) for key, of in varied.items() if key != "train.seed")):
-            values = [f"{key}={of[number % len(of)]}" for key, of in varied.items()]
-            job = compose_job("train", [f"experiment={name}", *values])
-            assert job.experiment.name == job.wandb.group == name
-            assert job.run.root == f"runs/{name}"
+        varied.pop("train.seed", None)
+        for number in range(max(map(len, varied.values()))):
+            jobs.add(tuple(f"{key}={of[number % len(of)]}" for key, of in varied.items()))
+    for values in jobs:
+        job = compose_job("train", [f"experiment={name}", *values])
+        assert job.experiment.name == job.wandb.group == name
+        assert job.run.root == f"runs/{name}"
 
 
 @pytest.mark.parametrize("name", JOBS)
