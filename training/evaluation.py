@@ -191,7 +191,8 @@ def evaluate(
             for sink in sinks:
                 sink(batch.targets, predictions)
             if signal_number := ranks.largest(ranks.stop.signal_number)[0]:
-                raise Stopped(signal_number, "the same command begins this evaluation again")
+                where = "the beginning of this evaluation"
+                raise Stopped(signal_number, f"the same command goes on from {where}")
     meter = RecallMeter(iou).merge(ranks.gather(own_meter.state()))
     figures = meter.summary() | (source.yardsticks.recall(meter) if source.yardsticks else {})
     seconds = time.perf_counter() - started_at
