@@ -33,7 +33,7 @@ WORLD = World(8, 4, 1, 2, image_size=32, seed=3, drop_rate=0.1)
 """Lengths 33 45 14 10 22 27 18 5 for training; 35 12 23 53 test, 29 validation, 18 43 final."""
 
 DATA_KNOBS = [f"dataset.{k}={v}" for k, v in WORLD.knobs.items()]
-SMALL_MODEL = ["model.width=16", "model.heads=2", "model.feedforward=16", "model.decoder_layers=1"]
+SMALL_MODEL = ["model.width=16", "model.heads=2", "model.feedforward=16", "model.decoder_layers=2"]
 TIMES = ("second", "peak_memory", "folder", "results")
 """What figures that differ between two equal runs have in their names."""
 

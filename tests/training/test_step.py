@@ -78,7 +78,7 @@ def test_a_step_draws_its_own_dropout(config):
 
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "losses.json").read_text())
-"""Loss and gradient norm of the first steps, by loader, as the first release computed them.
+"""Loss and gradient norm of the first 20 steps, by loader, as the first release computed them.
 
 Those of ``muon_steps`` are by the default recipe. With SAME_MACHINE=1, where they were computed on
 this machine, they are compared to the bit.
@@ -97,9 +97,9 @@ def test_the_first_losses_of_each_loader_stay_as_they_were(recipe, loader, tmp_p
     job = ["train.epochs=6", "train.batch_slots=64", "train.workers=0", "train.device=cpu"]
     job += [*RECIPES[recipe], "model.dropout=0.1", "train.seed=1"]
     job += [f"loader={loader}", f"dataset.root={root}"]
-    taken = islice(take_steps(compose_job("train", [*knobs, *job]), one_rank()), 14)
+    taken = islice(take_steps(compose_job("train", [*knobs, *job]), one_rank()), 20)
     steps = [(float(np.float32(step.losses["loss"])), step.grad_norm) for step in taken]
-    expected = GOLDEN[recipe][loader][:14]
+    expected = GOLDEN[recipe][loader]
     if os.environ.get("SAME_MACHINE"):  # one thread, see conftest.py
         assert steps == [tuple(step) for step in expected]
     # Other kernels round otherwise, and steps make that more.
