@@ -175,5 +175,4 @@ def _feistel(number: np.ndarray, bits: int, keys: np.ndarray) -> np.ndarray:
         mixed *= MIX_AGAIN
         left, right = right, left ^ (mixed >> (np.uint64(64) - high))
         low, high = high, low
-    joined: np.ndarray = left << low | right
-    return joined
+    return np.asarray(left << low | right)

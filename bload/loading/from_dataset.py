@@ -71,7 +71,6 @@ class DatasetSource:
         return {} if tree is None else {self._key(role): tree}
 
     def _key(self, role: str) -> str:
-        """Return the key of one value: that given, or its role."""
         given = self.inputs if role == "inputs" else self.targets
         return given if isinstance(given, str) else role
 
@@ -90,7 +89,6 @@ class DatasetSource:
         return kinds
 
     def _convert_all(self, role: str, tree: Any, sequence: int, part: slice) -> Any:
-        """Return the frames of a part of one value, or of a dict of them."""
         if tree is None:
             return None
         if not isinstance(tree, Tensor) and isinstance(tree, Mapping):
@@ -259,7 +257,7 @@ def _as_array(value: Any, role: str, floats: torch.dtype, kind: Any = None) -> A
     if getattr(entry, "shape", ()):  # a list of arrays: objects, if they are targets
         return array if role == "inputs" and array.dtype.kind in "biufc" else None
     if array.dtype.kind == "f":
-        return torch.from_numpy(array).to(floats)
+        return torch.from_numpy(array.astype(np.float64)).to(floats)
     if not np.can_cast(array.dtype, np.int64):
         return None
     whole = torch.from_numpy(array if array.dtype == bool else array.astype(np.int64))

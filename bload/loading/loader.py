@@ -124,7 +124,8 @@ class BlockLoader:
             sampler.compare(pad=self._pad, targets_per=self._dataset.targets_per)
             while step != steps:
                 sampler.check_pass(generation)
-                batch = next(batches)
+                if (batch := next(batches, None)) is None:
+                    break  # the end, which was unknown before the last chunk
                 step, steps = step + batch.ends_step, sampler.steps
                 sampler.step = step  # done once yielded: take the step before you save
                 yield batch
@@ -195,8 +196,6 @@ class SendableDataLoader(DataLoader[Any]):
 
 
 class _Batches:
-    """The batches of a pass that the loader has begun."""
-
     def __init__(self, sampler: BlockSampler) -> None:
         self.sampler = sampler
 

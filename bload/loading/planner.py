@@ -91,7 +91,7 @@ class Planner:
         self.packer, self.options, self.last = packer, options, last
         self.seed = check_whole("seed", seed, 0)
         self.world_size, self.even = world_size, balance != "uneven"
-        self.multiple_of = check_whole("multiple_of", multiple_of, 1)
+        self.multiple_of = check_whole("multiple_of", multiple_of, 1, 2**17)
         natural, rule = natural_t_max(self.lengths, packer, self.multiple_of), find_packer(packer)
         most = max(natural, self.frames, 2**17)  # more would be padding alone
         self.t_max = check_whole("t_max", natural if t_max is None else t_max, 1, most)

@@ -207,6 +207,7 @@ class BlockSampler(Sampler[list[Block]]):
             self.check_pass(generation)
             blocks.place = pass_number, number
             yield blocks
+        self._check_step(self.position)  # which chunks tell at their end alone
 
     def check_pass(self, generation: int) -> None:
         """Raise `InputError` if a generation is over: a pass, epoch or position followed."""
@@ -247,7 +248,8 @@ class BlockSampler(Sampler[list[Block]]):
             step: steps trained in this epoch. None takes the steps yielded, which is right only if
                 no worker prefetches, or if a loader counts the batches that it yields.
         """
-        position = self.position if step is None else self.position._replace(step=step)
+        step = self.step if step is None else check_whole("step", step, 0)
+        position = self.position._replace(step=step)
         numbers = self.planner.normalise(position)._asdict()
         return with_checksum({**numbers, "plan": self.planner.definition()})
 
@@ -280,9 +282,12 @@ class BlockSampler(Sampler[list[Block]]):
                     "those of an undisturbed run",
                     stacklevel=2,
                 )
+        self._check_step(position)
+        self._move(position, is_loaded=True)
+
+    def _check_step(self, position: Position) -> None:
         if (steps := self.planner.steps(position)) is not None and position.step > steps:
             raise InputError(
                 f"the saved position is step {position.step} of epoch {position.epoch}, which has "
                 f"{steps}; save the number of steps that were done"
             )
-        self._move(position, is_loaded=True)

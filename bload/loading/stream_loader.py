@@ -220,5 +220,5 @@ class StreamLoader:
                 f"the saved position is of another loader: {changes}; restore these settings, and "
                 "give each rank its own"
             )
-        self._state = self._begin = {key: state[key] for key in self._state}
+        self._state = self._begin = deepcopy({key: state[key] for key in self._state})
         self._generation += 1

@@ -15,8 +15,7 @@ Pieces = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 def index_within(counts: np.ndarray) -> np.ndarray:
     """Return 0 to ``count - 1`` for every count, one after another."""
-    index: np.ndarray = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    return index
+    return np.asarray(np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts))
 
 
 def shuffled_by_length(lengths: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -43,7 +43,7 @@ def pack(
     """
     check_choice("clips", clips, ("one", "all"))
     if lengths.max() < t_max:
-        raise InputError("no sequence has t_max frames to sample; lower t_max or multiple_of")
+        raise InputError("no sequence has t_max frames to sample; lower t_max, or a multiple_of")
     number = lengths // t_max if clips == "all" else np.minimum(lengths // t_max, 1)
     offset = clip_offsets(lengths, number * t_max, place, rng)
     sequence = np.repeat(np.arange(len(lengths)), number)
