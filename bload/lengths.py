@@ -52,7 +52,7 @@ def keep_lengths(
     is_kept = is_kept and (names is None or len(names) == np.size(lengths))
     array = np.asanyarray(lengths) if is_kept else check_lengths(lengths, names)
     if getattr(array, "_mmap", None) is None:  # a copy of a memory map is none
-        if array.base is not None or array.flags.writeable:
+        if is_kept:  # also if it is read-only, since its owner may change that
             array = array.copy()
         array.flags.writeable = False
     labels: Any = range(len(array)) if names is None else names
