@@ -16,7 +16,7 @@ from torchtitan.components import metrics
 from torchtitan.distributed import utils
 from torchtitan.models.common import attention
 
-file = open(f"{sys.argv.pop(1)}.{os.environ['RANK']}", "w", buffering=1)
+file = open(f"{sys.argv.pop(1)}.{os.environ['RANK']}", "w")
 process = train.Trainer.post_dataloading_process
 
 
