@@ -15,7 +15,6 @@ HEADS = r"^(?:(?:from|import) |torch\._utils\.).*"  # this sets what an import a
 
 def import_heads(program):
     """Import what a program does, up to what is not there yet."""
-    import torch._dynamo  # noqa: F401, as optimisers do
 
     with suppress(ModuleNotFoundError):
         exec("\n".join(re.findall(HEADS, Path(program).read_text(), re.M)), {})
