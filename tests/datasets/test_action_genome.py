@@ -1,5 +1,5 @@
 import shutil
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -7,13 +7,10 @@ import pytest
 from bload.errors import InputError
 from datasets.action_genome import ActionGenome, VideoSource
 from datasets.annotations.read import KNOBS_FILE, PERSONS_FILE
-from datasets.build import build_source, saved_config
-from datasets.config import DatasetConfig, SyntheticConfig
 from datasets.synthetic.script import write_scripts
 from datasets.synthetic.world import SPLITS
 from tests.datasets.annotations.making import edit
 from tests.datasets.box_root import write_box_root
-from tests.datasets.conftest import SMALL
 
 
 def test_a_synthetic_root_reads_back_as_its_scripts_say(small_root, small_world):
@@ -63,31 +60,3 @@ def test_a_video_that_cannot_be_is_refused(small_root, tmp_path):
         wrong = replace(video, frames=(video.frames[0], replace(frame, **changes)))
         with pytest.raises(InputError, match=f"^{video.name} has {words}"):
             VideoSource(small_root, "test", [wrong], (64, 64))
-
-
-def config(**changes):
-    values = {"name": "action_genome", "root": "r", "frame_size": [8, 8]}
-    return DatasetConfig(**values | changes)
-
-
-def test_a_real_config_reaches_the_source(small_root, tmp_path):
-    cfg = config(root=str(small_root), frame_size=[64, 32], cache=str(tmp_path / "cache"))
-    source = build_source(cfg, "test")
-    assert source.canvas_hw == (64, 32)
-    assert [*(tmp_path / "cache").glob("test00000.mp4-*.npy")]
-    with pytest.raises(InputError, match="filtersmall"):
-        build_source(config(root=str(small_root), small_boxes="file"), "test")
-
-
-def test_saved_data_are_opened_where_they_are_and_never_made(small_root, tmp_path):
-    saved = asdict(SyntheticConfig("synthetic", str(small_root), [64, 64], **SMALL))
-    found = saved_config(saved, cache="there")
-    assert isinstance(found, SyntheticConfig)
-    assert (found.root, found.augment, found.cache) == (str(small_root), None, "there")
-    for change, says in (
-        ({"root": str(tmp_path)}, f"are not in {tmp_path}, and none are made .* root=ROOT"),
-        ({"dwelling": 3.0}, "another version: .*dwelling"),
-        ({"name": "mine"}, "dataset.name is 'mine'; choose action_genome"),
-    ):
-        with pytest.raises(InputError, match=says):
-            saved_config(saved | change)

@@ -4,7 +4,6 @@ import pandas as pd
 import pytest
 
 from bload import InputError
-from experiments import sync
 from experiments.alternatives import measure, tables
 from experiments.interleaved import steps_by_round
 from tests.training.jobs import one_rank
@@ -32,21 +31,3 @@ def test_rounds_share_the_steps_evenly():
     assert steps_by_round(100, 0.3, 4) == [8, 7, 7, 8]
     with pytest.raises(InputError, match="a round has no step"):
         steps_by_round(100, 0.03, 4)
-
-
-SIZE = 4 * 16_004
-"""Bytes of the parameters."""
-
-
-@pytest.mark.slow
-@pytest.mark.dist
-def test_two_ranks_under_allreduce_train_as_one_and_others_send_what_they_say(two_ranks):
-    (one,) = sync.measure(one_rank(), sequences=200, seeds=1)
-    rows, same_rows = two_ranks.run(sync.measure, 200, 1)
-    assert rows == same_rows
-    same, local, gossip, none = rows[:4]
-    assert same["loss"] == pytest.approx(one["loss"], rel=1e-4)
-    assert one["bytes_per_step"] == none["bytes_per_step"] == 0
-    for row, times in ((same, 1), (gossip, 1), (local, 2 / local["steps"])):
-        assert row["bytes_per_step"] == pytest.approx(times * SIZE, rel=0.1)
-    assert none["loss"] != pytest.approx(same["loss"], rel=1e-4)  # its ranks are apart

@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import nn
 
-from models.branch import GapEmbedding
 from models.temporal import TEMPORAL_PARTS
 from models.temporal.gru import GRUMemory
 from models.temporal.layers import gate_bias
@@ -106,15 +105,3 @@ def test_gates_begin_with_memories_from_one_frame_to_a_full_block():
     torch.testing.assert_close(ScanMemory(64, heads=1).gate.bias, gate_bias(64))
     cell = GRUMemory(64, heads=1).cell
     torch.testing.assert_close(cell.bias_ih[64:128] + cell.bias_hh[64:128], -gate_bias(64))
-
-
-def test_gaps_are_told_apart_small_ones_finely_and_large_ones_coarsely():
-    torch.manual_seed(0)
-    gap = GapEmbedding(16)
-    assert not gap(torch.tensor([[0.0, 7.0]])).any()  # before training
-    torch.nn.init.normal_(gap.linear.weight)
-    vectors = gap(torch.tensor([[0.0, 1.0, 2.0, 10.0, 100.0, 101.0, 1000.0, 30_000.0]]))[0]
-    distance = torch.cdist(vectors, vectors)
-    others = distance + 100 * torch.eye(8)
-    others[4, 5] = others[5, 4] = 100  # 100 and 101 are nearly alike
-    assert others.min() > 10 * distance[4, 5] > 0

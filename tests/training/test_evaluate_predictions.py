@@ -6,17 +6,14 @@ import sys
 import pytest
 import torch
 
-from datasets.action_genome import ActionGenome
 from datasets.annotations.read import read_annotations
 from datasets.scoring.__main__ import main
 from datasets.scoring.predictions_file import read_metadata, read_predictions
 from datasets.scoring.ranking import KS
-from tests.datasets.scoring.drawing import cup_frame
 from tests.installation import run
 from tests.training.jobs import REPOSITORY, checkpoint, evaluate, one_rank
 from tests.training.test_evaluate import NOT_EQUAL, recall, seer_and_source
 from training.evaluation import open_sinks
-from training.report.album import Album
 
 WITHOUT_TORCH = (
     "import sys; sys.modules['torch'] = None; "
@@ -91,12 +88,3 @@ def test_states_are_cleared_as_in_training_unless_asked(finished, tmp_path):
     for more, used in (((), "ignored"), (("starts=wrong",), "wrong")):
         evaluate(f"checkpoint={tmp_path}/ignoring.pt", f"predictions={path}", *more)
         assert read_metadata(path)["starts"] == used
-
-
-def test_an_album_draws_the_videos_it_saw(data_root, tmp_path):
-    source = ActionGenome(data_root, "test", (32, 32))
-    album = Album(source, 2)
-    targets = source.videos[3].frames
-    album.keep(targets, [cup_frame(target.name, [], [[6, 20]])[0] for target in targets])
-    album.save(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == [f"{source.names[3]}.png"]
