@@ -63,11 +63,6 @@ def torchrun(ranks: int) -> list[str]:
     return ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}"]
 
 
-def forked(ranks: int) -> list[str]:
-    """What runs a program on ranks as torchrun does, after ``python``, with its imports once."""
-    return [str(ROOT / "tests/examples/forked.py"), str(ranks)]
-
-
 def run(
     command: list[str | Path], cwd: Path, fails: bool = False, more: Mapping[str, str] = {}
 ) -> str:

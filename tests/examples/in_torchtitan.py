@@ -10,7 +10,6 @@ import torch
 import torch.nn.attention.flex_attention as flex
 
 torch._utils._get_available_device_type = lambda: "cpu"  # torchtitan asks when imported
-import with_torchtitan  # noqa: F401
 from torchtitan import train
 from torchtitan.components import metrics
 from torchtitan.distributed import utils

@@ -8,17 +8,21 @@ ranks. Ranks write a line per batch: its sequences, and a digest of the paramete
 are forked from this process, which has imported what the example does, since that takes longest.
 """
 
+import gc
 import hashlib
+import importlib
 import json
 import os
+import re
 import runpy
 import shutil
+import socket
 import sys
+import traceback
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from forked import fork_ranks, import_heads
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from bload import Batch
@@ -59,17 +63,41 @@ def record(example: Path, folder: Path, stop: int | None) -> None:
     torch.save(weights, folder / f"rank{rank}.pt")
 
 
+def launch(example: Path, folder: Path, stop: int | None = None, count: int = 2) -> list[int]:
+    """Run the example on ranks, with the variables of torchrun; return their exit codes."""
+    folder.mkdir(exist_ok=True)
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = str(free.getsockname()[1])
+    ranks = []
+    for rank in map(str, range(count)):
+        ranks.append(os.fork())
+        if not ranks[-1]:
+            os.environ |= {"RANK": rank, "LOCAL_RANK": rank, "GROUP_RANK": "0"}
+            os.environ |= {"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)}
+            os.environ |= {"MASTER_ADDR": "localhost", "MASTER_PORT": port}
+            os.environ |= {"TORCHELASTIC_RUN_ID": "forked"}
+            os.chdir(folder)
+            try:
+                record(example, folder, stop)
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)
+            os._exit(0)
+    return [os.waitstatus_to_exitcode(os.waitpid(rank, 0)[1]) for rank in ranks]
+
+
 if __name__ == "__main__":
     example, folder = map(Path, sys.argv[1:3])
     sys.path.insert(0, str(example.parent))
-    import_heads(example)
+    import torch._dynamo  # as optimisers do
 
-    def launch(name: str, stop: int | None = None, count: int = 2) -> list[int]:
-        return fork_ranks(count, folder / name, record, example, folder / name, stop)
-
-    assert launch("whole") == [0, 0]
-    assert launch("killed", int(sys.argv[3])) == [3, 3]
+    for name in re.findall(r"^(?:from|import) (\S+)", example.read_text(), re.M):
+        importlib.import_module(name)
+    gc.freeze()
+    assert launch(example, folder / "whole") == [0, 0]
+    assert launch(example, folder / "killed", int(sys.argv[3])) == [3, 3]
     for name, count in (("resumed", 2), ("elastic", 3)):
         if count == 2 or "lightning" not in example.name:  # which keeps the old length
             shutil.copytree(folder / "killed", folder / name)
-            assert launch(name, count=count) == [0] * count
+            assert launch(example, folder / name, count=count) == [0] * count

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.installation import ROOT, Environment, forked
+from tests.installation import ROOT, Environment, torchrun
 
 
 @pytest.mark.slow
@@ -13,7 +13,7 @@ def test_gradients_are_those_of_sequences_alone_unless_the_loss_is_divided(wheel
     requirements = "-r", ROOT / "examples/trainers/requirements-deepspeed.txt"
     environment = Environment(tmp_path / "environment", wheel, *requirements)
     program = Path(__file__).with_name("in_deepspeed.py")
-    said = environment.run(*forked(2), program, cwd=tmp_path, more={"DS_ACCELERATOR": "cpu"})
+    said = environment.run(*torchrun(2), program, cwd=tmp_path, more={"DS_ACCELERATOR": "cpu"})
     rows = [line.split() for line in said.splitlines() if line[0] in "0123"]
     steps = len(rows) // 5
     assert [row[:2] for row in rows] == [[*f"{z}{s}"] for z in (*"0123", 0) for s in range(steps)]

@@ -6,7 +6,7 @@ from string import ascii_lowercase
 import pytest
 
 from bload import BlockSampler
-from tests.installation import ROOT, Environment, forked
+from tests.installation import ROOT, Environment, torchrun
 
 FOLDER = ROOT / "examples/trainers"
 LETTERS = {letter: n for n, letter in enumerate("_" + ascii_lowercase)}  # padding is 0
@@ -35,7 +35,7 @@ def test_torchtitan_trains_each_text_alone_and_once_and_resumes_exactly(wheel, t
         """Return the texts of each step and rank, and what torchtitan logs then."""
         program = ROOT / "tests/examples/in_torchtitan.py", name, *ARGUMENTS.split(), *more.split()
         paths = {"PYTHONPATH": str(FOLDER), "HF_HOME": str(tmp_path)}
-        environment.run(*forked(2), *program, cwd=tmp_path, more=paths)
+        environment.run(*torchrun(2), *program, cwd=tmp_path, more=paths)
         files = [(tmp_path / f"{name}.{rank}").read_text().splitlines() for rank in (0, 1)]
         lines = list(zip(*([*map(json.loads, file)] for file in files), strict=True))
         return list(zip(lines[::2], lines[1::2], strict=True))

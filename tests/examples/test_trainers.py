@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from bload import BlockSampler
-from tests.installation import ROOT, Environment, forked
+from tests.installation import ROOT, Environment, torchrun
 
 FOLDER = ROOT / "examples/trainers"
 TRAINERS = {
@@ -144,4 +144,4 @@ class TestTrainer:
 @pytest.mark.dist
 def test_lightning_validates_tests_predicts_and_trains_in_half_precision(environment, tmp_path):
     program = Path(__file__).with_name("other_ways.py")
-    assert environment.run(*forked(2), program, cwd=tmp_path).count("seen") == 2
+    assert environment.run(*torchrun(2), program, cwd=tmp_path).count("seen") == 2

@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from tests.installation import ROOT, Environment, forked
+from tests.installation import ROOT, Environment, torchrun
 
 HERE = ROOT / "tests/examples"
 FOLDER = ROOT / "examples/trainers"
@@ -27,7 +27,7 @@ def test_stock_models_compute_on_blocks_what_they_compute_on_texts(program, envi
 @pytest.mark.dist
 def test_two_ranks_equal_one_that_accumulates_more_and_a_killed_run_goes_on(environment, tmp_path):
     def train(ranks, folder, *arguments, fails=False):
-        command = *forked(ranks), HERE / "trained_by_transformers.py", tmp_path / folder
+        command = *torchrun(ranks), HERE / "trained_by_transformers.py", tmp_path / folder
         environment.run(*command, *arguments, cwd=tmp_path, fails=fails)
 
     train(1, "one", "4")

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import torch
-from transformers import LlamaForCausalLM, Trainer, TrainerCallback  # noqa: F401
+from transformers import TrainerCallback
 from transformers.trainer_utils import get_last_checkpoint
 
 EXAMPLE = Path(__file__).parents[2] / "examples/trainers/with_transformers.py"
