@@ -5,7 +5,6 @@ import queue
 import socket
 import time
 import traceback
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -121,12 +120,13 @@ def start_ranks(folder: Path, world_size: int) -> Iterator[SeveralRanks]:
 
 def _serve(rank: int, world_size: int, meeting: Path, tasks, answers) -> None:
     torch.set_num_threads(1)
-    warnings.resetwarnings()  # pytest's, for the process that was forked, are errors
     mp.set_start_method("fork", force=True)  # of data workers, as in a rank of torchrun
     os.environ["TQDM_DISABLE"] = "1"
     if page:
         page.write_or_warn = lambda *_: None  # a page takes longer than a run
-    dist.init_process_group("gloo", f"file://{meeting}", rank=rank, world_size=world_size)
+    dist.init_process_group(
+        "gloo", init_method=f"file://{meeting}", rank=rank, world_size=world_size
+    )
     ranks = Ranks(rank, world_size, torch.device("cpu"))
     answers.put((rank, None, None))
     while True:
