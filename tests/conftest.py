@@ -9,19 +9,18 @@ import os
 import signal
 
 import pytest
+import torch
 
 from tests.installation import build, copy_checkout
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ["OMP_NUM_THREADS"] = "1"  # for the commands
+torch.set_num_threads(1)
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the tests of a file, and those that share two ranks, in one process (loadgroup)."""
-    import torch  # of the processes of xdist, the first needs none
-
-    torch.set_num_threads(1)
     needs_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
     for item in items:
         shares_ranks = "two_ranks" in getattr(item, "fixturenames", ())
@@ -32,10 +31,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     """Leave what is imported out of garbage collections, of which one would take half a second."""
-    from tests.several_ranks import fork_server
-
     gc.freeze()
-    fork_server()
 
 
 @pytest.fixture(scope="session")

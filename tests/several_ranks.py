@@ -1,14 +1,13 @@
 """Ranks that wait for work, so that a test of several does not start them."""
 
+import gc
 import os
 import queue
-import socket
 import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
-from multiprocessing import connection, forkserver
 from pathlib import Path
 from typing import Any
 
@@ -27,30 +26,6 @@ except ModuleNotFoundError:  # the library's tests, with the packages of the lib
 
 SECONDS = 600.0
 """After which ranks hang; long, for the machine may be busy."""
-
-
-def fork_server() -> None:
-    """Let ranks be forked from a copy of this process, in which autograd has not run yet."""
-    server: Any = forkserver._forkserver
-    if hasattr(server, "_forkserver_authkey"):  # from Python 3.14 on
-        return
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(address := connection.arbitrary_address("AF_UNIX"))
-        listener.listen()
-        its_end, alive = os.pipe()
-        if not (process := os.fork()):
-            low, high = sorted((listener.fileno(), its_end))
-            for first, last in ((3, low), (low + 1, high), (high + 1, 1024)):  # of xdist, too
-                os.closerange(first, last)
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            os.dup2(1, 2)
-            try:
-                forkserver.main(listener.fileno(), its_end, [])
-            finally:
-                os._exit(0)
-    os.close(its_end)
-    server._forkserver_address, server._forkserver_alive_fd = address, alive
-    server._forkserver_pid = process
 
 
 class SeveralRanks:
@@ -90,6 +65,7 @@ class SeveralRanks:
 
     def _start(self) -> None:
         context = mp.get_context("forkserver")
+        context.set_forkserver_preload([__name__])  # once for all ranks
         self.starts += 1
         meeting = self.folder / f"meeting{self.starts}"
         self.answers = context.Queue()
@@ -120,6 +96,7 @@ def start_ranks(folder: Path, world_size: int) -> Iterator[SeveralRanks]:
 
 def _serve(rank: int, world_size: int, meeting: Path, tasks, answers) -> None:
     torch.set_num_threads(1)
+    gc.freeze()  # a collection of what is imported takes half a second
     mp.set_start_method("fork", force=True)  # of data workers, as in a rank of torchrun
     os.environ["TQDM_DISABLE"] = "1"
     if page:
