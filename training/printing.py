@@ -74,8 +74,7 @@ def summary_rows(summary: Figures) -> list[tuple[str, str]]:
             rows += observer_rows(summary)
             steps = summary["steps"] * summary["epochs"]
             if steps < 500 and summary["with/recall@20"] < 0.05:  # it has not begun to learn
-                words = f"normal after {steps:.0f} steps (README's first command: 79 % after 1,355)"
-                rows.append(("Recall near 0", words))
+                rows.append(("Recall near 0", f"normal after {steps:.0f} steps, too few to learn"))
     return rows
 
 

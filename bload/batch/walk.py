@@ -37,6 +37,7 @@ def reset_state(state: State, initial: State, start_B: Tensor) -> State:
     from one segment to the next.
 
     Args:
+        state: a nest of tensors ``(B, ...)``: a tensor, or a tuple, list or dict of tensors.
         initial: state before a segment's first frame, with the same structure.
         start_B: one slot of ``start_BT``.
     """

@@ -249,8 +249,7 @@ class BlockSampler(Sampler[list[Block]]):
                 no worker prefetches, or if a loader counts the batches that it yields.
         """
         step = self.step if step is None else check_whole("step", step, 0)
-        position = self.position._replace(step=step)
-        numbers = self.planner.normalise(position)._asdict()
+        numbers = self.planner.normalise(self.position._replace(step=step))._asdict()
         return with_checksum({**numbers, "plan": self.planner.definition()})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

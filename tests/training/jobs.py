@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from contextlib import nullcontext
-from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -14,7 +13,6 @@ from torch.utils._pytree import tree_flatten
 
 import train
 from datasets.synthetic.world import World
-from training import compose
 from training import run as runs
 from training.build import open_training
 from training.compose import compose_job
@@ -25,7 +23,6 @@ from training.ranks import Ranks
 from training.run import open_run, prepare_run
 from training.step import StepFigures, StepPosition, train_step
 
-compose.register = cache(compose.register)  # a tenth of what composing takes
 REPOSITORY = Path(__file__).parents[2]
 PAGELESS = str(Path(__file__).with_name("pageless.py"))
 """train.py whose runs end without a page."""
