@@ -165,5 +165,5 @@ def draw(folder: Path, figure: Figure) -> None:
 
 
 if __name__ == "__main__":
-    title = "Fresh clips lose what a label needs from far back; whole videos keep it"
+    title = "Fresh clips lose what a label needs from far back"
     report_runs("horizon", __doc__, tables, draw, title=title, height=4.8)
