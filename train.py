@@ -29,17 +29,17 @@ def main(cfg: TrainJob) -> dict[str, Any]:
 def train(cfg: TrainJob, ranks: "Ranks | None" = None) -> dict[str, Any]:
     """Start or resume a run, on ranks that are joined already if given; return its summary."""
     from training.ranks import join_ranks  # here, as --help needs no torch
-    from training.run import open_run, prepare_run
+    from training.run import find_run, open_run
 
     ranks = ranks or join_ranks(cfg.train.device, cfg.train.timeout, cfg.train.deterministic)
-    folder, summary = prepare_run(cfg, ranks)
+    folder, summary = find_run(cfg, ranks)
     if summary is not None:
         return summary
     with open_run(cfg, ranks, folder) as run:
         run.validate_if_due()  # if it stopped before its evaluation
         for epoch in range(run.epoch, run.epochs):
             run.begin_epoch(epoch)
-            for batches in run.steps():
+            for batches in run.batches_by_step():
                 run.take_step(batches)
                 run.save_or_stop()  # raises Stopped on a signal, once the run is saved
                 run.validate_if_due()

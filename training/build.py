@@ -45,7 +45,7 @@ class Training:
     """With the number of epochs to train, also where ``slots`` say it."""
     ranks: Ranks
     model: DDS
-    parallel: nn.Module
+    network: nn.Module
     """The model, or the DDP wrapper that synchronises its gradients."""
     average: AveragedModel | None
     """Moving average of the weights, evaluated in place of the model."""
@@ -163,7 +163,7 @@ def open_training(
         epochs = saved.get("epochs") or max(1, round(train.slots / data.loader.account.processed))
         warmup_epochs = train.warmup_epochs * epochs / train.epochs
         cfg = replace(cfg, train=replace(train, epochs=epochs, warmup_epochs=warmup_epochs))
-    return build_training(cfg, ranks, model, data.source, data.loader)
+    return build_training(cfg, ranks, model, data.train, data.loader)
 
 
 def build_training(
@@ -180,7 +180,7 @@ def build_training(
         settings=train,
         ranks=ranks,
         model=model,
-        parallel=network,
+        network=network,
         average=average,
         criterion=Criterion(**vars(cfg.loss)),
         to_inputs=to_inputs,
@@ -190,10 +190,10 @@ def build_training(
     )
     if ranks.world_size == 1 or training.has_own_weights:
         return training
-    return replace(training, parallel=in_parallel(network, ranks, example))
+    return replace(training, network=wrap_in_ddp(network, ranks, example))
 
 
-def in_parallel(
+def wrap_in_ddp(
     network: nn.Module, ranks: Ranks, example: NetworkInput | None = None
 ) -> DistributedDataParallel:
     """Wrap a model in DDP so that gradients are summed in one order from step 0 on.

@@ -5,11 +5,10 @@ Files in `configs/` set keys without a default, and others where a value differs
 Keys of the groups `dataset`, `model` and `loss` are in datasets/config.py and models/config.py.
 """
 
-import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, fields, make_dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, make_dataclass
 from functools import cache
 from multiprocessing import get_start_method
 from pathlib import Path
@@ -26,9 +25,20 @@ from datasets.synthetic.world import SPLITS
 from models.config import LossConfig, ModelConfig
 
 STARTS = ("table", "ignored", "wrong")
-CGROUP = Path("/sys/fs/cgroup")
-"""Folder of a container's limits (Linux), such as ``cpu.max``: microseconds in a period, period."""
 CONFIGS = Path(__file__).parents[1] / "configs"
+
+
+@dataclass
+class CostConfig(Checked):
+    """Weights of a `bload.Cost`, for ``loader.balance``."""
+
+    prefix = "loader.cost."
+
+    slot: float = number(0, None, "cost of a slot, of padding too", 1.0)
+    frame: float = number(0, None, "of a frame", 0.0)
+    pair: float = number(0, None, "of a pair of frames of one video", 0.0)
+    walk: float = number(0, None, "of a time step, for any number of blocks", 0.0)
+    launch: float = number(0, None, "of a batch", 0.0)
 
 
 @dataclass
@@ -43,27 +53,17 @@ class LoaderConfig(Checked):
     )
     last: str = choice(("fill", "drop"), "what is done with an incomplete last step", "fill")
     balance: str = choice(BALANCES, "how blocks are assigned to steps and ranks", "none")
-    cost: Any = key("of a block, for balance: slots, or numbers of a bload.Cost", "slots")
+    cost: CostConfig = key("of a block, for loader.balance, as its slots", CostConfig)
     block_sizes: Any = key("block sizes, such as [94,47], or how many sizes to choose", 1)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        try:
-            _ = self.options  # makes the cost
-        except (InputError, TypeError) as error:
-            raise InputError(
-                f"loader.cost is {self.cost!r}; give slots, or a list of 1 to {len(fields(Cost))} "
-                "numbers from 0 on"
-            ) from error
 
     @property
     def options(self) -> dict[str, Any]:
         """Options of `bload.BlockLoader`: all keys but the name."""
-        values = {key: value for key, value in asdict(self).items() if key != "name"}
-        return values | {"cost": Cost() if self.cost == "slots" else Cost(*self.cost)}
+        values = {key: value for key, value in vars(self).items() if key != "name"}
+        return values | {"cost": Cost(**vars(self.cost))}
 
     def __reduce__(self):  # the class is made from a packer, so pickle would not find it
-        return _unpickled, (asdict(self),)
+        return _unpickled, (vars(self),)
 
 
 def _unpickled(values: dict[str, Any]) -> LoaderConfig:
@@ -102,13 +102,6 @@ class ProcessConfig(Checked):
         super().__post_init__()
         if self.workers and get_start_method(allow_none=True) == "loky":
             raise InputError(f"joblib's processes have no data workers; set {self.prefix}workers=0")
-        if self.workers < 0:
-            on_linux = hasattr(os, "sched_getaffinity")  # as set by Slurm or a container
-            cores = len(os.sched_getaffinity(0)) if on_linux else os.cpu_count() or 1
-            with suppress(OSError, ValueError):  # no such file, or "max"
-                quota, period = map(int, (CGROUP / "cpu.max").read_text().split())
-                cores = min(cores, quota // period)
-            self.workers = min(8, max(1, cores // int(os.environ.get("LOCAL_WORLD_SIZE", 1))))
 
 
 @dataclass
@@ -117,11 +110,11 @@ class TrainConfig(ProcessConfig):
 
     prefix = "train."
 
-    epochs: int = number(1, 10**6, "passes over the training videos")
+    epochs: int = number(1, 10**6, "passes over the training videos, unless train.slots says")
     batch_slots: int = number(1, 10**7, "most slots in a rank's batch: whole blocks, at least one")
     lr: float = number(0, 1e6, "peak learning rate of AdamW")
     backbone_lr: float = number(0, 1e6, "peak learning rate of the backbone")
-    weight_decay: float = number(0, 1e6, "of matrices, and of learned positions")
+    weight_decay: float = number(0, 1e6, "of matrices, but not of embeddings")
     clip_norm: float = number(1e-9, None, "a step's gradient is scaled down to this norm at most")
     schedule: str = choice(
         ("cosine", "step"), "how rates fall: to 0 in the last step, or to a tenth after step_at"
@@ -192,7 +185,7 @@ class ExperimentConfig(Checked):
     name: str | None = key("file in configs/experiment; its runs share a folder", None)
     suffix: str = key("after the name, in folder and group; size=quick sets _quick", "")
     minutes: float | None = key("of one of its runs on two idle cores, on average", None)
-    rates: dict[str, float] = key("train.lr by loader, for ${experiment.rates.LOADER}", dict)
+    rates: dict[str, float] = key("values of train.lr, for ${experiment.rates.NAME}", dict)
 
 
 @dataclass
@@ -217,7 +210,6 @@ class TrainJob:
     model: ModelConfig  # the network
     loss: LossConfig  # the losses
     train: TrainConfig  # length, rates, ranks, devices, checkpoints
-    # folder and name of the run
     run: RunConfig = field(default_factory=RunConfig, metadata={"defining": False})
     # a set of runs in configs/experiment; size=quick takes its short form
     experiment: ExperimentConfig = field(

@@ -16,7 +16,7 @@ from datasets.build import build_source, open_to_score, saved_config
 from datasets.letterbox import Letterbox
 from models.network_input import NetworkInput, frame_gaps
 from training.config import EvalJob, ProcessConfig, TrainJob, naming_keys
-from training.ranks import Ranks
+from training.ranks import Ranks, count_cores
 from training.stopping import detach_worker
 
 
@@ -24,7 +24,7 @@ from training.stopping import detach_worker
 class Data:
     """Input of a run."""
 
-    source: VideoSource
+    train: VideoSource
     """Videos to train on; `loader` has them in blocks."""
     loader: BlockLoader
     validation: VideoSource | None
@@ -58,12 +58,13 @@ def open_data(cfg: TrainJob, ranks: Ranks) -> Data:
 
 
 def process_options(cfg: ProcessConfig, ranks: Ranks) -> dict[str, Any]:
-    """Return the options of a `BlockLoader` that depend on this rank and its device."""
+    """Return the options of a `BlockLoader` that depend on this rank and its machine."""
+    workers = cfg.workers if cfg.workers >= 0 else min(8, count_cores())
     return {
         "rank": ranks.rank,
         "world_size": ranks.world_size,
-        "num_workers": cfg.workers,
-        "timeout": cfg.timeout if cfg.workers else 0,
+        "num_workers": workers,
+        "timeout": cfg.timeout if workers else 0,
         "worker_init_fn": detach_worker,
         "pin_memory": ranks.device.type == "cuda",
     }

@@ -36,8 +36,11 @@ def defining_values(config: Any) -> Row:
     values = {}
     for key in fields(config):
         value = getattr(config, key.name)
-        if key.metadata.get("defining", True) and (is_dataclass(value) or value != key.default):
-            values[key.name] = defining_values(value) if is_dataclass(value) else value
+        default = key.default
+        if is_dataclass(value):
+            value, default = defining_values(value), {}
+        if key.metadata.get("defining", True) and value != default:
+            values[key.name] = value
     return values
 
 
@@ -45,8 +48,8 @@ def run_name(cfg: TrainJob, world_size: int) -> str:
     """Return a name such as ``bload-dds_tiny-synthetic-s0-1a2b3c4d``, with a hash of the config.
 
     The hash is over the values that are not their key's default, so that a new key leaves names as
-    they are. In place of a rank's slots it has those of the whole blocks of all ranks, so that the
-    number of ranks does not matter, unless their weights differ (``train.sync``).
+    they are. In place of a rank's slots it has those of all ranks, in whole blocks if ``t_max`` is
+    given, so that the number of ranks does not matter unless weights differ (``train.sync``).
     """
     config, batches = defining_values(cfg), world_size * cfg.train.micro_batches
     slots = slots_of_step(cfg.train.batch_slots, batches, cfg.loader.t_max)

@@ -123,10 +123,6 @@ def run(main: Callable[[], Any]) -> NoReturn:
         else:
             time.sleep(5)  # torchrun ends all ranks when one has ended, printed or not
         sys.exit(1)
-    except ValueError as error:  # Hydra's, of options that exclude each other
-        if "can be specified" not in str(error):
-            raise
-        sys.exit(f"error: {error}")
     if len(ENDED_JOBS) > 1 and os.environ.get("RANK", "0") == "0":
         from training.sweep_table import close_sweep  # of several jobs alone
 

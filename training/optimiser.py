@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from training.config import TrainConfig
 
 LAYERS = ("encoder.", "object_branch.", "relation_branch.")
-"""Parts of the network whose matrices lie between hidden layers."""
+"""Parts of the network whose matrices Muon trains."""
 
 
 class Muon(torch.optim.Muon):

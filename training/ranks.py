@@ -17,8 +17,10 @@ from torch import Tensor
 from tqdm import tqdm
 
 from bload.errors import InputError
-from training.config import CGROUP
 from training.stopping import AgreedError, StopRequest, end_with_parent
+
+CGROUP = Path("/sys/fs/cgroup")
+"""Folder of a container's limits (Linux), such as ``cpu.max``: microseconds in a period, period."""
 
 
 @dataclass(frozen=True)
@@ -148,6 +150,16 @@ def autocast(amp: str, device: torch.device, cache_enabled: bool = True) -> torc
         amp == "auto" and device.type == "cuda" and torch.cuda.is_bf16_supported()
     )
     return torch.autocast(device.type, torch.bfloat16, enabled, cache_enabled)
+
+
+def count_cores() -> int:
+    """Return the number of this rank's cores, of the machine or its container; at least 1."""
+    on_linux = hasattr(os, "sched_getaffinity")  # as set by Slurm or a container
+    cores = len(os.sched_getaffinity(0)) if on_linux else os.cpu_count() or 1
+    with suppress(OSError, ValueError):  # no such file, or "max"
+        quota, period = map(int, (CGROUP / "cpu.max").read_text().split())
+        cores = min(cores, quota // period)
+    return max(1, cores // int(os.environ.get("LOCAL_WORLD_SIZE", 1)))
 
 
 def reset_peak_memory(device: torch.device) -> int:

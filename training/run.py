@@ -1,6 +1,6 @@
 """A run: what it trains, on what, where it writes, and how far it is.
 
-`prepare_run` and `open_run` open one, new or resumed; train.py takes its steps.
+`find_run` finds its folder, `open_run` opens it, new or resumed; train.py takes its steps.
 """
 
 import time
@@ -76,7 +76,7 @@ class Run:
         self.sums = EpochSums.from_ranks(self.progress.epoch_sums, self.ranks)
         self.row_states = open_row_states(self.progress.row_states, self.loader, self.ranks.device)
 
-    def steps(self) -> Iterator[list[Batch]]:
+    def batches_by_step(self) -> Iterator[list[Batch]]:
         """Yield the batches of each remaining step; add the time of each to the sums."""
         loader, title = self.loader, f"epoch {self.epoch + 1}/{self.epochs}"
         self.sums.drop_lap()
@@ -203,7 +203,7 @@ class Run:
         return summary
 
 
-def prepare_run(cfg: TrainJob, ranks: Ranks) -> tuple[RunFolder, dict[str, Any] | None]:
+def find_run(cfg: TrainJob, ranks: Ranks) -> tuple[RunFolder, dict[str, Any] | None]:
     """Return the folder of a run, and its summary if nothing is left to do.
 
     Raises:

@@ -70,14 +70,14 @@ def train_step(
     batches = [training.ablation(batch) for batch in batches]
     objects = [len(frame.object_classes_M) for batch in batches for frame in batch.targets]
     divisors = ranks.sum(loss_divisors(objects, model.queries))
-    accumulating = getattr(training.parallel, "no_sync", nullcontext)  # DDP sums once a step
+    accumulating = getattr(training.network, "no_sync", nullcontext)  # DDP sums once a step
     sums, states = dict[str, Tensor](), []
     for batch, state in zip(batches, row_states or [None] * len(batches), strict=True):
         with nullcontext() if batch.ends_step else accumulating():
             inputs, annotations = training.to_inputs(batch, position.epoch)
             targets = to_tensors(annotations, ranks.device)
             with autocast(cfg.amp, ranks.device):
-                outputs = training.parallel(inputs, state)
+                outputs = training.network(inputs, state)
             losses = training.criterion(outputs, targets, batch.valid_BT, divisors)
             # DDP divides gradients by the number of ranks; without DDP they estimate that of all.
             (losses["loss"] * ranks.world_size).backward()

@@ -120,7 +120,7 @@ def contender(toy: bool, ranks: Ranks, *overrides: str) -> Contender:
 
 def graphs_of(run: Contender) -> str:
     """Say whether all of a run's steps were replayed, whatever was asked for."""
-    network = run.training.parallel
+    network = run.training.network
     return "recorded" if isinstance(network, Recorded) and not network.computed else "none"
 
 

@@ -1,6 +1,5 @@
 """The experiments' files: every command in them gives the jobs that they speak of."""
 
-import os
 import re
 from functools import cache
 from math import prod
@@ -74,18 +73,6 @@ def test_horizon_starts_from_what_frames_trains():
     frames = compose_job("train", ["experiment=frames"])
     horizon, _ = experiment("horizon")
     assert horizon.model.weights == f"{frames.run.root}/{frames.run.name}/last.pt"
-
-
-def test_reading_processes_are_a_share_of_the_cores_up_to_eight(monkeypatch, tmp_path):
-    monkeypatch.setattr("training.config.CGROUP", tmp_path)
-    for cores, ranks, workers in ((2, 1, 2), (64, 8, 8), (64, 2, 8), (12, 4, 3), (2, 4, 1)):
-        monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: range(cores))
-        monkeypatch.setenv("LOCAL_WORLD_SIZE", str(ranks))
-        assert compose_job("train", ["experiment=action_genome"]).train.workers == workers
-    monkeypatch.setenv("LOCAL_WORLD_SIZE", "1")
-    for quota, workers in (("50000 100000", 1), ("max 100000", 2), ("150000 100000", 1)):
-        (tmp_path / "cpu.max").write_text(quota)
-        assert compose_job("train", ["experiment=action_genome"]).train.workers == workers
 
 
 def test_a_loader_has_the_rate_of_its_experiment_and_train_lr_moves_all_three():

@@ -20,7 +20,7 @@ from training.config import TrainJob
 from training.data import open_data
 from training.evaluation import evaluate_all
 from training.ranks import Ranks
-from training.run import open_run, prepare_run
+from training.run import find_run, open_run
 from training.step import StepFigures, StepPosition, train_step
 
 REPOSITORY = Path(__file__).parents[2]
@@ -101,7 +101,7 @@ def assert_same_run(one: Path, other: Path) -> None:
 def open_and_leave(cfg: TrainJob) -> None:
     """Open a run as train.py does, and take no step."""
     ranks = one_rank()
-    folder, _ = prepare_run(cfg, ranks)
+    folder, _ = find_run(cfg, ranks)
     with open_run(cfg, ranks, folder):
         pass
 

@@ -43,7 +43,7 @@ UNDRAWN |= {"train.seed", "train.timeout"}
 VALUES: dict[str, tuple] = {
     "loader": (*PACKERS, "bload", "bload_exact"),
     "loader.t_max": ("null", 20, 40),
-    "loader.cost": ("slots", "[1,0.1]"),
+    "loader.cost": ("{}", "{frame:0.1}"),
     "loader.block_sizes": (1, 1, 2, "[38,20]"),
     "loader.buckets": (16, 3),
     "train.batch_slots": (64, 90, 30),

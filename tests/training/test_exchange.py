@@ -14,7 +14,7 @@ from models.criterion import Criterion, loss_divisors
 from models.targets import to_tensors
 from models.temporal import TEMPORAL_PARTS
 from tests.models.conftest import annotate, random_input, tensors, tiny
-from training.build import in_parallel
+from training.build import wrap_in_ddp
 
 QUERIES = 5
 PADDINGS = {
@@ -74,7 +74,7 @@ def on_a_rank(ranks, lengths, changes, skips):
     """This rank's outputs, the gradients that DDP leaves, and how many pictures it computes."""
     model, batches, seen = tiny(skip_padding=skips, **changes), make_batches(lengths), []
     model.exchange = True
-    parallel = in_parallel(model, ranks)
+    parallel = wrap_in_ddp(model, ranks)
     model.backbone.register_forward_pre_hook(lambda _, given: seen.append(len(given[0])))
     outputs, loss = losses_of(parallel, batches, batches[ranks.rank])
     (loss * ranks.world_size).backward()

@@ -132,7 +132,7 @@ def test_one_rank_two_ranks_and_videos_alone_give_the_same_gradient(
     ("options", "micro_batches", "clip"),
     [
         (("loader=bload",), 3, 1e9),
-        (("loader=bload", "loader.balance=uneven", "loader.cost=[0,1,0.1]"), 3, 0.5),
+        (("loader=bload", "loader.balance=uneven", "loader.cost={frame:1,pair:0.1}"), 3, 0.5),
         (("loader=naive", "loader.block_sizes=[22,45]", "model.skip_padding=true"), 9, 1e9),
         (("loader=ragged",), 9, 1e9),
         (("loader=bucket", "train.exchange=frames"), 9, 0.5),

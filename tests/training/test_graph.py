@@ -63,7 +63,7 @@ def test_ddp_comes_last(config, order, tmp_path):
     torch.distributed.init_process_group("gloo", f"file://{tmp_path}/it", rank=0, world_size=1)
     try:
         batch = next(iter(training.loader))
-        build.in_parallel(training.parallel, ranks, training.to_inputs(batch)[0])
+        build.wrap_in_ddp(training.network, ranks, training.to_inputs(batch)[0])
     finally:
         torch.distributed.destroy_process_group()
     assert order == ["make_graphed_callables", "DistributedDataParallel"]

@@ -1,4 +1,6 @@
-"""model.recompute=auto: what it decides."""
+"""What a rank has of its machine, and what model.recompute=auto makes of it."""
+
+import os
 
 import pytest
 import torch
@@ -7,7 +9,7 @@ from bload import BlockSampler
 from models.cost import NetworkCost
 from tests.training.jobs import one_rank
 from training import build
-from training.ranks import Ranks, free_memory
+from training.ranks import Ranks, count_cores, free_memory
 
 MIB = 2**20
 
@@ -55,3 +57,15 @@ def test_memory_is_what_a_container_may_still_take(monkeypatch, tmp_path):
     assert free_memory(torch.device("cpu")) == 3 * MIB  # files in memory make room
     (tmp_path / "memory.max").write_text("max\n")
     assert free_memory(torch.device("cpu")) > 3 * MIB
+
+
+def test_cores_are_a_ranks_share_of_what_the_container_has(monkeypatch, tmp_path):
+    monkeypatch.setattr("training.ranks.CGROUP", tmp_path)
+    for cores, ranks, share in ((2, 1, 2), (64, 8, 8), (12, 4, 3), (2, 4, 1)):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: range(cores))
+        monkeypatch.setenv("LOCAL_WORLD_SIZE", str(ranks))
+        assert count_cores() == share
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "1")
+    for quota, share in (("50000 100000", 1), ("max 100000", 2), ("150000 100000", 1)):
+        (tmp_path / "cpu.max").write_text(quota)
+        assert count_cores() == share

@@ -84,7 +84,7 @@ def train_in_two_goes(config, at):
     [
         (
             *("train.workers=1", "model.dropout=0.3", "train.micro_batches=2", "loader=naive"),
-            *("loader.balance=pairs", "loader.cost=[0,1]"),
+            *("loader.balance=pairs", "loader.cost={slot:0,frame:1}"),
         ),
         ("loader.long=carry", "loader.t_max=10", "train.batch_slots=30", "train.ema=0.9"),
         ("train.cuda_graph=auto", "model.dropout=0.3", "train.ema=0.9"),

@@ -10,7 +10,7 @@ import pytest
 from bload.errors import InputError
 from tests.training.jobs import one_rank
 from training.folder import RunFolder, run_name
-from training.run import prepare_run
+from training.run import find_run
 from training.stopping import AgreedError
 
 
@@ -87,10 +87,10 @@ def test_a_finished_run_is_of_its_data_and_its_steps_alone(config, tmp_path):
 
 def test_a_name_stays_in_the_folder_of_runs(config, tmp_path):
     with pytest.raises(InputError, match=r"run\.name is \.\., a folder outside of run\.root"):
-        prepare_run(config("run.name=.."), one_rank())
+        find_run(config("run.name=.."), one_rank())
     (tmp_path / "runs").mkdir()
     with pytest.raises(AgreedError, match="name too long"):
-        prepare_run(config(f"run.name={'x' * 300}"), one_rank())
+        find_run(config(f"run.name={'x' * 300}"), one_rank())
 
 
 LINES = [
