@@ -34,7 +34,7 @@ class CostConfig(Checked):
 
     prefix = "loader.cost."
 
-    slot: float = number(0, None, "cost of a slot, of padding too", 1.0)
+    slot: float = number(0, None, "weight of a slot, of padding too", 1.0)
     frame: float = number(0, None, "of a frame", 0.0)
     pair: float = number(0, None, "of a pair of frames of one video", 0.0)
     walk: float = number(0, None, "of a time step, for any number of blocks", 0.0)
@@ -53,7 +53,7 @@ class LoaderConfig(Checked):
     )
     last: str = choice(("fill", "drop"), "what is done with an incomplete last step", "fill")
     balance: str = choice(BALANCES, "how blocks are assigned to steps and ranks", "none")
-    cost: CostConfig = key("of a block, for loader.balance, as its slots", CostConfig)
+    cost: CostConfig = key("weights of a block, for loader.balance", CostConfig)
     block_sizes: Any = key("block sizes, such as [94,47], or how many sizes to choose", 1)
 
     @property
