@@ -115,9 +115,9 @@ def _table(args: argparse.Namespace, lengths: np.ndarray, names: list[str] | Non
     text = "\n\n".join(map(format_table, tables))
     left_out = {"fewest", "used"} - {*text.split()}
     notes = [note for note in NOTES.splitlines() if note.split(":")[0] not in left_out]
-    size = f"{args.batch_slots:,} slots" if args.batch_slots else "the largest block's slots"
+    size = f"{args.batch_slots:,} (or one block's)" if args.batch_slots else "the largest block's"
     print("\n".join([text, *notes]))
-    print(f"steps and ratios: for {plural(args.ranks, 'rank')}, each taking {size} per step")
+    print(f"steps and ratios: for {plural(args.ranks, 'rank')}, each taking {size} slots per step")
 
 
 if __name__ == "__main__":

@@ -35,8 +35,8 @@ NOTES = """
 fewest: a lower bound on the blocks of any packing of the kept frames
 used: share of the slots of the blocks that hold a frame; fillers left out
 vs naive, vs ragged: how many times fewer slots than naive padding or ragged
-    batches at this T_max; fillers, and waiting for other ranks, count
-sampling, mix: T_max is the mean length
+    batches of this table; fillers, and waiting for other ranks, count
+T_max: of sampling and mix the mean length, of ragged the slots of a batch
 clips=all: every whole clip of a video, not one per video and epoch
 draw=length: draws a length that fits, then a video of it (the authors' code)
 """
@@ -84,8 +84,8 @@ def table_rows(
         ranks: ranks to predict the work for: steps, and slots that ranks compute or wait for. Slots
             predict time if a step takes as long as its slots; overheads per step, reading and
             communication are left out.
-        batch_slots: slots per rank and step for that prediction, rounded down to whole blocks; None
-            takes those of the largest block.
+        batch_slots: slots per rank and step for that prediction, rounded down to whole blocks, at
+            least one; None takes those of the largest block.
 
     Raises:
         InputError: as in `make_plan`.
