@@ -44,7 +44,7 @@ class Batch(Boundaries):
     """Input of a training step: frames, targets, and boundaries of sequences.
 
     ``valid_BT`` is False on padding: exclude it from losses, matching, batch statistics and
-    metrics. In the last step of an epoch, a rank's batch may be a filler: all padding, with the
+    metrics. A rank's batch may be a filler, usually at the end of an epoch: all padding, with the
     usual shapes and dtypes and no target. Use `bload.mean_loss` for it; a plain mean is wrong.
     """
 
