@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -40,13 +40,20 @@ def check_lengths(lengths: ArrayLike, names: Sequence[str] | None = None) -> np.
     return whole
 
 
-def keep_lengths(
-    lengths: ArrayLike, names: Sequence[str] | None = None
-) -> tuple[np.ndarray, int, str]:
-    """Check lengths piece by piece; return them, their sum and digest.
+class FrozenLengths(NamedTuple):
+    """Checked lengths, which nobody changes any more."""
 
-    A memory map is returned as it is, and of an array that its owner may change a copy, which
-    nobody can.
+    lengths: np.ndarray
+    """Frames of every sequence, ``(sequences,)``."""
+    frames: int
+    """Frames of all sequences."""
+    digest: str
+
+
+def freeze_lengths(lengths: ArrayLike, names: Sequence[str] | None = None) -> FrozenLengths:
+    """Check lengths piece by piece.
+
+    A memory map of integers is returned as it is; all else is copied and made read-only.
     """
     is_kept = isinstance(lengths, np.ndarray) and lengths.dtype.kind in "iu" and lengths.ndim == 1
     is_kept = is_kept and (names is None or len(names) == np.size(lengths))
@@ -62,7 +69,7 @@ def keep_lengths(
         whole = check_lengths(array[piece], labels[piece])
         digest.update(whole.tobytes())
         frames += int(whole.sum())
-    return array, frames, digest.hexdigest()[:16]
+    return FrozenLengths(array, frames, digest.hexdigest()[:16])
 
 
 def action_genome_lengths(split: str = "train") -> np.ndarray:

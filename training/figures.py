@@ -13,7 +13,7 @@ import torch
 from numpy.typing import ArrayLike
 
 from bload import BlockLoader, Cost
-from bload.lengths import keep_lengths
+from bload.lengths import freeze_lengths
 from training.build import Training
 from training.checkpoint import Progress
 from training.config import TrainJob
@@ -96,7 +96,7 @@ def summarise(epochs: list[dict[str, Any]]) -> dict[str, float]:
 
 def lengths_digest(lengths: ArrayLike) -> str:
     """Return the library's digest of lengths, whatever their order."""
-    return keep_lengths(np.sort(np.asarray(lengths)))[2]
+    return freeze_lengths(np.sort(np.asarray(lengths))).digest
 
 
 def run_summary(

@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from bload.batch.boundaries import Boundaries, Segments
+from bload.batch.sending import collect_objects, empty_tensor, pickle_inline
 from bload.batch.step import Step, require_step
-from bload.batch.trees import collect_objects, describe, empty_tensor, map_tensors, pickle_inline
+from bload.batch.trees import describe, map_tensors
 from bload.errors import InputError, check_choice, plural
 from bload.packing.plan import Block, round_up
 

@@ -35,7 +35,7 @@ class StepList(list[Any]):
     what that returns to the collate function; so the list may carry more than its entries.
     """
 
-    place = 0, 0
+    pass_and_number = 0, 0
     """Pass of a sampler, numbered over all samplers, and number in the pass."""
 
     def __init__(self, entries: Iterable[Any], step: Step) -> None:

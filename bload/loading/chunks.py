@@ -69,7 +69,7 @@ class ChunkPlanner(Planner):
                 "one of the two out"
             )
 
-    def plan_anew(self, epoch: int) -> Plan:
+    def make_plan_of(self, epoch: int) -> Plan:
         self._refuse_obstacles()  # a number of block_sizes is chosen for this plan
         parts = []
         for members, plan in (self.plan_of(epoch, chunk) for chunk in range(self.chunks)):

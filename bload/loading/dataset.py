@@ -10,16 +10,9 @@ from torch import Tensor
 from torch.utils.data import Dataset, get_worker_info
 
 from bload.batch.batch import BlockSample, TargetsPer
+from bload.batch.sending import check_sendable
 from bload.batch.step import Step, StepList, require_step
-from bload.batch.trees import (
-    as_column,
-    check_sendable,
-    copy_alike,
-    copy_as_tensor,
-    describe,
-    empty_like,
-    map_values,
-)
+from bload.batch.trees import as_column, copy_alike, copy_value, describe, empty_like, map_values
 from bload.errors import InputError, check_choice
 from bload.loading.from_dataset import DatasetSource
 from bload.packing.plan import Block
@@ -67,8 +60,8 @@ class BlockDataset(Dataset[BlockSample]):
         self._takes_epoch = "epoch" in signature(source.read).parameters
         self._template: tuple[Any, Any] = (None, None)
         """Inputs and targets of sequence 0 without frames, from the first read on."""
-        self._place: tuple[int, float] = StepList.place
-        """That of the last batch; in a worker, infinite from the second batch of a pass on."""
+        self._last: tuple[int, float] = StepList.pass_and_number
+        """Pass and number of the last batch; (pass, inf) turns the check off in workers."""
 
     def __len__(self) -> int:
         raise TypeError("the sampler shares blocks among ranks; set use_distributed_sampler=False")
@@ -80,17 +73,17 @@ class BlockDataset(Dataset[BlockSample]):
     def __getitems__(self, blocks: list[Block]) -> list[BlockSample]:
         """Return the samples of a batch of blocks, with its step if `blocks` is a `StepList`."""
         step: Step | None = getattr(blocks, "step", None)
-        before, self._place = self._place, getattr(blocks, "place", StepList.place)
+        was, self._last = self._last, getattr(blocks, "pass_and_number", StepList.pass_and_number)
         workers = getattr(get_worker_info(), "num_workers", 0)
-        if before[0] == self._place[0]:
-            if self._place[1] - before[1] > max(workers, 1):
+        if was[0] == self._last[0]:
+            if self._last[1] - was[1] > max(workers, 1):
                 raise InputError(
-                    f"batch {self._place[1]} of this rank follows batch {before[1]}: a trainer "
+                    f"batch {self._last[1]} of this rank follows batch {was[1]}: a trainer "
                     "shards its batches again; do not let it prepare the DataLoader "
                     "(docs/trainers.md), and set prefetch_factor above 1 if it is in_order=False"
                 )
             if workers:  # with in_order=False, others may get its later ones
-                self._place = before[0], inf
+                self._last = was[0], inf
         options = {"epoch": require_step(step).epoch} if self._takes_epoch else {}
         if self._template[0] is None:  # fillers need shapes and dtypes too
             inputs, targets = self._read(0, 0, 1, options)
@@ -156,7 +149,7 @@ def take_values(
             "of which may be a dict"
         )
     try:
-        inputs, targets = (map_values(value, copy_as_tensor) for value in values)
+        inputs, targets = (map_values(value, copy_value) for value in values)
     except InputError as error:
         raise InputError(f"{opening} {error}") from None
     if targets_per == "sequence":

@@ -12,7 +12,7 @@ from torch.utils.data import IterableDataset
 from bload.batch.batch import TargetsPer
 from bload.batch.trees import Kept, check_dense
 from bload.errors import InputError, check_choice
-from bload.lengths import keep_lengths
+from bload.lengths import freeze_lengths
 
 Key = str | Sequence[str]
 
@@ -206,7 +206,8 @@ def from_dataset(
             f"length gives {len(lengths)} numbers but the data set has {len(dataset)} sequences; "
             "give one per sequence"
         )
-    return DatasetSource(dataset, keep_lengths(lengths)[0], inputs, targets, targets_per, objects)
+    lengths = freeze_lengths(lengths).lengths
+    return DatasetSource(dataset, lengths, inputs, targets, targets_per, objects)
 
 
 def _length(value: Any) -> int | None:

@@ -95,7 +95,7 @@ class BlockLoader:
 
     @property
     def account(self) -> EpochAccount:
-        """Cost of the current epoch, over all ranks."""
+        """Counts of the current epoch, over all ranks."""
         return self.sampler.account
 
     @property
@@ -163,10 +163,9 @@ class BlockLoader:
 
 
 class SendableDataLoader(DataLoader[Any]):
-    """torch's DataLoader, which another process can be given, also after a pass.
+    """A DataLoader that can be pickled to another process, even after a pass.
 
-    Its passes do not change the random state of training: the seeds of its workers come from a
-    generator of its own.
+    Its passes leave the random state of training alone: it seeds workers by its own generator.
     """
 
     def __init__(self, dataset: Any, **options: Any) -> None:

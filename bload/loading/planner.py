@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from bload.batch.step import Step, StepList
 from bload.errors import InputError, check_whole, plural
-from bload.lengths import keep_lengths
+from bload.lengths import freeze_lengths
 from bload.packing.block_sizes import check_sizes, choose_sizes
 from bload.packing.cost import COST_PER_SLOT, Cost
 from bload.packing.packers import find_packer, make_plan, natural_t_max
@@ -86,7 +86,7 @@ class Planner:
         **options: Any,
     ) -> None:
         self.names = None if names is None else [*map(str, names)]
-        self.lengths, self.frames, self._lengths_digest = keep_lengths(lengths, self.names)
+        self.lengths, self.frames, self._lengths_digest = freeze_lengths(lengths, self.names)
         self._names_digest = self.names and sha256(repr(self.names).encode()).hexdigest()[:16]
         self.packer, self.options, self.last = packer, options, last
         self.seed = check_whole("seed", seed, 0)
@@ -114,7 +114,7 @@ class Planner:
             sizes = check_sizes(block_sizes, self.t_max)
             self.block_sizes = sizes if len(sizes) > 1 else ()
         elif block_sizes > 1:
-            plan = self.plan_anew(0)
+            plan = self.make_plan_of(0)
             given = plan.sequence_lengths, self.t_max, int(block_sizes), self.batch_slots, cost
             sizes = choose_sizes(*given, one_each=plan.num_segments == plan.num_blocks)
             rounded = np.unique(round_up(np.array(sizes), self.multiple_of))
@@ -129,7 +129,7 @@ class Planner:
         self.schedule(Position())
 
     def obstacle(self) -> str:
-        """Return the option for which steps cannot begin at any block of an epoch, or ""."""
+        """Return the option that forbids steps of another size in mid-epoch, or ""."""
         options = {
             "long=carry": self.options.get("long") == "carry",
             f"packer={self.packer}": find_packer(self.packer).makes_batches,
@@ -139,7 +139,7 @@ class Planner:
         }
         return next((option for option, is_set in options.items() if is_set), "")
 
-    def plan_anew(self, epoch: int) -> Plan:
+    def make_plan_of(self, epoch: int) -> Plan:
         arguments = self.lengths, self.packer, self.t_max, self.seed, epoch
         options: dict[str, Any] = {"multiple_of": self.multiple_of, **self.options}
         return make_plan(*arguments, block_sizes=self.block_sizes, **options)
@@ -148,7 +148,7 @@ class Planner:
         """Return the plan of an epoch, the same on every rank."""
         if self._plan is None or self._epoch != epoch:
             self._plan = self._schedule = None  # freed before the new ones are made
-            self._plan, self._epoch = self.plan_anew(epoch), epoch
+            self._plan, self._epoch = self.make_plan_of(epoch), epoch
         return self._plan
 
     def first_block(self, position: Position) -> int:
@@ -177,7 +177,7 @@ class Planner:
         return position.first_step + self.schedule(position).steps
 
     def account(self, position: Position) -> EpochAccount:
-        """Return the cost of an epoch over all ranks, with the steps before `first_step`."""
+        """Return counts of an epoch over all ranks, with the steps before `first_step`."""
         account = self.schedule(position).account
         return replace(account, steps=position.first_step + account.steps)
 

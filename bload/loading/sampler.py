@@ -134,7 +134,7 @@ class BlockSampler(Sampler[list[Block]]):
 
     @property
     def account(self) -> EpochAccount:
-        """Cost of the current epoch, over all ranks; of all its parts after an elastic resume."""
+        """Counts of the current epoch, over all ranks; of all its parts after an elastic resume."""
         return self.planner.account(self.position)
 
     @property
@@ -205,9 +205,9 @@ class BlockSampler(Sampler[list[Block]]):
         generation, pass_number = self._generation, next(PASSES)
         for number, blocks in enumerate(self.planner.batches(self.position, self.rank)):
             self.check_pass(generation)
-            blocks.place = pass_number, number
+            blocks.pass_and_number = pass_number, number
             yield blocks
-        self._check_step(self.position)  # which chunks tell at their end alone
+        self._check_step(self.position)  # of chunks, the steps are known only now
 
     def check_pass(self, generation: int) -> None:
         """Raise `InputError` if a generation is over: a pass, epoch or position followed."""

@@ -12,7 +12,8 @@ from torch.utils import _pytree as pytree
 from torch.utils.data import IterableDataset, get_worker_info
 
 from bload.batch.batch import Batch, BlockSample, TargetsPer, collate_blocks, copy_pad
-from bload.batch.trees import check_sendable, empty_like
+from bload.batch.sending import check_sendable
+from bload.batch.trees import empty_like
 from bload.errors import InputError, check_choice, check_whole
 from bload.loading.dataset import take_values
 from bload.loading.window import Waiting, Window
@@ -76,7 +77,7 @@ class StreamBlocks(IterableDataset[Any]):
         self.sequences, self.decode, self.sharded = sequences, decode, sharded
         slots = check_whole("batch_slots", batch_slots or 0, 0)
         self.blocks_per_batch = max(1, slots // self.t_max)
-        """Blocks in a batch; the last is filled up to `window` of them at most, or 1,024."""
+        """Blocks in a batch; a short last batch gets fillers up to min(this, `window`, 1,024)."""
         self.targets_per: TargetsPer = targets_per
         self.pad = copy_pad(pad)
         self.rank: Any = rank

@@ -11,7 +11,7 @@ from bload.packing.plan import Plan
 
 @dataclass(frozen=True, slots=True)
 class EpochAccount:
-    """Cost of an epoch's schedule, over all ranks."""
+    """Counts of an epoch's slots and frames, over all ranks."""
 
     steps: int
     """Steps per rank."""
@@ -93,7 +93,7 @@ class Schedule:
 
     @cached_property
     def account(self) -> EpochAccount:
-        """Account of the epoch, with the blocks trained before, but the steps from now on."""
+        """Counts of the whole epoch; `steps` counts only those from `first_block` on."""
         before = int(self.plan.slots[: self.first_block].sum())
         block = np.append(self.block[self.block >= 0], np.arange(self.first_block))
         frames, slots = int(self.plan.block_frames[block].sum()), int(self.plan.slots[block].sum())

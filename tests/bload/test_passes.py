@@ -146,8 +146,8 @@ def test_a_batch_knows_its_step_if_the_data_set_takes_batches_whole(kind):
 
 def test_the_plan_of_an_epoch_is_freed_before_the_next_is_made(monkeypatch):
     sampler = BlockSampler([3, 4, 5] * 4, t_max=9)
-    plan, make = weakref.ref(sampler.plan), sampler.planner.plan_anew
-    monkeypatch.setattr(sampler.planner, "plan_anew", lambda epoch: (plan(), make(epoch)))
+    plan, make = weakref.ref(sampler.plan), sampler.planner.make_plan_of
+    monkeypatch.setattr(sampler.planner, "make_plan_of", lambda epoch: (plan(), make(epoch)))
     sampler.set_epoch(1)
     before, _ = sampler.planner.plan(1)
     assert before is None
