@@ -16,6 +16,7 @@ from bload.packing.cost import Cost, fit_cost
 from bload.packing.packers import PACKERS, Packer, make_plan
 from bload.packing.pieces import Long, whole_pieces
 from bload.packing.plan import Block, Plan
+from bload.schedule.schedule import EpochAccount, Schedule
 
 if TYPE_CHECKING:
     from bload.with_torch import *
@@ -30,11 +31,15 @@ __all__ = [
     "BlockLoader",
     "BlockSampler",
     "Cost",
+    "EpochAccount",
     "InputError",
     "Long",
+    "Output",
     "Packer",
     "Plan",
     "Planner",
+    "RecurrentPart",
+    "Schedule",
     "SequenceSource",
     "Step",
     "StreamBlocks",

@@ -91,7 +91,7 @@ def sizes(text: str) -> list[int]:
 def _table(args: argparse.Namespace, lengths: np.ndarray, names: list[str] | None) -> None:
     for t_max in args.t_max or ():
         check_whole("t_max", t_max, 1)
-        check_fit(lengths, t_max, args.long, names.__getitem__ if names else str)
+        check_fit(lengths, t_max, args.long, names)
     keys = ("long", "epochs", "ranks", "batch_slots")
     options = {key: getattr(args, key) for key in keys}
     tables = [table_rows(lengths, t_max=t_max, **options) for t_max in args.t_max or [None]]

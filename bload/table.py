@@ -79,11 +79,9 @@ def table_rows(
 
     Args:
         lengths: frames of every sequence, ``(sequences,)``.
-        t_max: block size of packers that keep sequences whole; None takes the longest length.
-            Packers that cut clips take floor(mean length).
+        t_max: slots in a block; None takes the longest length. Clips have floor(mean length).
         ranks: ranks to predict the work for: steps, and slots that ranks compute or wait for. Slots
-            predict time if a step takes as long as its slots; overheads per step, reading and
-            communication are left out.
+            predict time but for overheads per step, reading and communication.
         batch_slots: slots per rank and step for that prediction, rounded down to whole blocks, at
             least one; None takes those of the largest block.
 

@@ -6,7 +6,9 @@ from bload.batch.check import check_boundaries as check_boundaries
 from bload.batch.losses import mean_loss as mean_loss
 from bload.batch.spread import spread_rows as spread_rows
 from bload.batch.step import Step as Step
+from bload.batch.unpack import Output as Output
 from bload.batch.unpack import unpack as unpack
+from bload.batch.walk import RecurrentPart as RecurrentPart
 from bload.batch.walk import walk as walk
 from bload.batch.walk_order import WalkOrder as WalkOrder
 from bload.loading.dataset import BlockDataset as BlockDataset

@@ -92,9 +92,8 @@ class Batch(Boundaries):
         """Return the inputs of a Hugging Face transformers model, as one row without padding.
 
         Keys and shapes are those of `DataCollatorWithFlattening`: ``input_ids``, ``labels`` and
-        ``position_ids``, ``(1, F)``. The models shift labels themselves, so the labels are the
-        unshifted targets, or else the tokens, and -100 where a segment starts. A filler has one
-        token without a label.
+        ``position_ids``, ``(1, F)``. The models shift labels themselves, so these are the unshifted
+        targets, or else the tokens, and -100 at starts. A filler has one token without a label.
 
         Args:
             rows: keep blocks as rows, ``(B, T)``. Attention that computes what it masks then costs
@@ -179,8 +178,7 @@ def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}
 
     Args:
         samples: blocks with values of one kind, as from one `BlockDataset`.
-        pad: padding values by key of the inputs or targets; the keys are ``inputs`` and ``targets``
-            for those that are not a dict.
+        pad: padding values by key of inputs or targets, ``inputs`` and ``targets`` if not a dict.
 
     Raises:
         InputError: a pad value does not fit the dtype of its tensor, or has an unknown key.

@@ -236,8 +236,7 @@ class Boundaries:
     def mean(self, values_BT: Tensor) -> Tensor:
         """Return the mean over the frames of each segment, ``(B, T, ...)`` -> ``(S, ...)``.
 
-        Integers and bools are summed in float64 and give float32; half precision is summed in
-        float32.
+        Integers and bools are summed in float64 and give float32; halves are summed in float32.
         """
         self._check(values_BT)
         dtype, wide = values_BT.dtype, torch.promote_types(values_BT.dtype, torch.float32)
@@ -277,8 +276,7 @@ class Boundaries:
             order: what `packed_order` of this batch returned.
 
         Raises:
-            InputError: the values do not begin with the shape ``(B, T)`` of the batch, as is true
-                of all methods that take ``(B, T, ...)``.
+            InputError: the values do not begin with ``(B, T)``; all methods check that.
         """
         self._check(values_BT)
         order = self.packed_order() if order is None else order

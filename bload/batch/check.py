@@ -41,9 +41,8 @@ def check_boundaries(
 
     Args:
         run: the model, or a function such as ``lambda batch: linear(batch.inputs_BT)``: a batch ->
-            outputs ``(B, T, ...)`` or ``(S, ...)``. A module is in evaluation mode during the
-            check; a function must leave dropout out, and may hold the state of rows that continue.
-            Check a model before FSDP shards it.
+            outputs ``(B, T, ...)`` or ``(S, ...)``. A module, not yet sharded by FSDP, is put into
+            evaluation mode; a function leaves dropout out, and may hold states of rows that go on.
         batch: batch with two segments in a block, else `alone` is needed; a filler passes. A
             warning says that no output depends on an earlier frame.
         alone: the model as it is called for one sequence: inputs ``(frames, ...)``, or a dict of

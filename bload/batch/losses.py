@@ -26,12 +26,10 @@ def mean_loss(
 
     A mean per rank is wrong if ranks have different numbers of frames, and NaN on a rank without
     any. This function divides by the frames of all ranks, which a loader's batch knows, or by the
-    sum of `count` over ranks, which takes one all-reduce. Log the mean of the returned values over
-    ranks: it is the global mean.
+    sum of `count` over ranks, by one all-reduce. Its mean over ranks is the global mean: log that.
 
     Args:
-        loss_sum: sum of the losses of this rank's frames, 0 for a batch without any; never a mean,
-            which would be divided twice.
+        loss_sum: sum of this rank's losses, 0 without frames; a mean would be divided twice.
         batch: the batch of these frames, or all batches of the step on this rank.
         count: number of terms in `loss_sum` on this rank, if not frames: ``len(batch.segments)``,
             ``(batch.targets_BT != -100).sum()``. If a step has several batches, pass them all, as

@@ -32,8 +32,7 @@ class _Exchange(torch.autograd.Function):
 def transfers(have_R: np.ndarray) -> np.ndarray:
     """Return how many rows each rank gives to each, ``(R, R)``, so that all have equally many.
 
-    The diagonal is what a rank keeps. Afterwards numbers differ by at most one, and as few rows as
-    possible change ranks.
+    The diagonal is what a rank keeps. Then numbers differ by at most one, and the fewest rows move.
     """
     ranks, total = len(have_R), int(have_R.sum())
     want_R = np.empty_like(have_R)

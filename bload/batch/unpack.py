@@ -38,8 +38,7 @@ def unpack(
     ``outputs[batch.valid_BT].split(batch.segments.length_S.tolist())`` is in that one.
 
     Args:
-        outputs: outputs of the model, ``(B, T, ...)``, or ``(S, ...)`` per sequence, as from
-            `Batch.last`.
+        outputs: those of the model, ``(B, T, ...)``, or ``(S, ...)`` as from `Batch.last`.
         gather: return the outputs of all ranks, on every rank, on the CPU; all ranks must call.
         process_group: group of the loader; None takes the default group.
         per: ``frame``, or ``sequence`` for one output per segment.

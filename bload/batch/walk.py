@@ -33,8 +33,7 @@ class RecurrentPart(Protocol[State]):
 def reset_state(state: State, initial: State, start_B: Tensor) -> State:
     """Replace the rows of `state` where `start_B` (bool, ``(B,)``) is True by those of `initial`.
 
-    It calls one ``torch.where`` per tensor: it never synchronises, and no gradient passes
-    from one segment to the next.
+    By one ``torch.where`` per tensor: it never synchronises, and gradients stay in a segment.
 
     Args:
         state: a nest of tensors ``(B, ...)``: a tensor, or a tuple, list or dict of tensors.
@@ -68,15 +67,13 @@ def walk(
             synchronises once with the device of the starts; pass ``WalkOrder.of(start_BT)`` to
             avoid that, for every walk over the same starts. ``slots`` takes T steps of B rows
             each, never synchronises, and clears rows by `reset_state`. Under `torch.compile` both
-            words mean slots: a graph has fixed numbers of rows per step, so an order compiles anew
-            for every batch.
+            words mean slots: a graph's rows per step are fixed, so every order compiles anew.
 
     Returns:
         outputs ``(B, T, ...)`` and the state after the last slot.
 
     Raises:
-        InputError: `part` has no `init_state` or `step`, inputs and starts differ in B or T, or
-            `order` is another string.
+        InputError: `part` lacks a method, or inputs, starts, state and order do not go together.
     """
     if not (hasattr(part, "init_state") and hasattr(part, "step")):
         raise InputError(

@@ -7,8 +7,7 @@
 
 A chunk is packed when the one before has been trained. The blocks of a step that a chunk does not
 complete are trained with the first of the next one. Memory is that of two chunks. What is random
-and how few blocks there are is as in a data set of the size of a chunk; which sequences share a
-chunk changes with the epoch.
+and how few blocks there are is as in a data set of a chunk's size; each epoch has other chunks.
 """
 
 from collections.abc import Iterator
@@ -34,8 +33,7 @@ MIX, MIX_AGAIN = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 class ChunkPlanner(Planner):
     """Epochs that are planned a chunk at a time.
 
-    `plan`, and what is computed from it, packs all chunks of an epoch, in the time and memory of a
-    plan of the whole.
+    `plan`, and what is computed from it, takes the time and memory of a plan of the whole epoch.
     """
 
     def __init__(self, lengths: ArrayLike, packer: str, *, chunk: int, **options: Any) -> None:

@@ -21,8 +21,7 @@ from bload.packing.plan import Block
 class SequenceSource(Protocol):
     """Interface of a data source: an attribute ``lengths`` and a method ``read``.
 
-    Set an attribute ``targets_per = "sequence"`` if there is one target per sequence instead of one
-    per frame.
+    Set an attribute ``targets_per = "sequence"`` if targets are per sequence, not per frame.
     """
 
     @property

@@ -1,20 +1,22 @@
 """Loader of batches from a source of sequences, with exact resume."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
 import torch
+import torch.distributed as dist
 from torch.utils.data import DataLoader
 
 from bload.batch.batch import Batch, collate_blocks, copy_pad
 from bload.errors import InputError, any_of, check_choice, check_whole
 from bload.loading.dataset import BlockDataset, SequenceSource
-from bload.loading.planner import Planner
 from bload.loading.sampler import BlockSampler
+from bload.packing.cost import COST_PER_SLOT, Cost
 from bload.packing.packers import check_packer_options
 from bload.packing.plan import Block
+from bload.schedule.balance import Last
 from bload.schedule.schedule import EpochAccount
 
 FOR_DATA_LOADER = {"prefetch_factor", "pin_memory", "multiprocessing_context", "timeout"}
@@ -40,11 +42,10 @@ class BlockLoader:
         packer: a key of `PACKERS`.
         pad: padding values by key of the source's dict, or by ``inputs`` and ``targets``; else 0,
             or -100 for integer targets, which `torch.nn.functional.cross_entropy` ignores.
-        num_workers: number of worker processes; this, `prefetch_factor`, `pin_memory`,
-            `multiprocessing_context`, `timeout` and `worker_init_fn` are passed to
-            `torch.utils.data.DataLoader`.
-        options: arguments of `bload.BlockSampler` and `bload.Planner`, such as `t_max`,
-            `batch_slots`, `seed` and `micro_batches`, and of the packer, such as ``long="split"``.
+        num_workers: number of worker processes.
+        options: the packer's own, such as ``long="split"``, and for `torch.utils.data.DataLoader`
+            `prefetch_factor`, `pin_memory`, `multiprocessing_context`, `timeout`, `worker_init_fn`.
+            `bload.BlockSampler` and `bload.Planner` describe all other arguments.
 
     Raises:
         InputError: as in `bload.BlockSampler`; or `read` returned a wrong number or kind of frames.
@@ -55,8 +56,23 @@ class BlockLoader:
         source: SequenceSource,
         packer: str = "bload_exact",
         *,
+        t_max: int | None = None,
+        batch_slots: int | None = None,
+        micro_batches: int = 1,
+        seed: int = 0,
+        last: Last = "fill",
         pad: Mapping[str, float] | None = None,
         num_workers: int = 0,
+        names: Sequence[str] | None = None,
+        block_sizes: int | Sequence[int] = 1,
+        multiple_of: int = 1,
+        balance: str = "none",
+        cost: Cost = COST_PER_SLOT,
+        chunk: int | None = None,
+        elastic: bool = False,
+        rank: int | None = None,
+        world_size: int | None = None,
+        process_group: dist.ProcessGroup | None = None,
         **options: Any,
     ) -> None:
         if isinstance(source, type) or not (hasattr(source, "lengths") and hasattr(source, "read")):
@@ -65,8 +81,12 @@ class BlockLoader:
                 "read(sequence, first, length), or from_dataset(it, ...)"
             )
         for_data_loader = {key: options.pop(key) for key in FOR_DATA_LOADER & options.keys()}
-        check_packer_options(packer, options, Planner, BlockSampler, BlockLoader)
-        self.sampler = BlockSampler(source.lengths, packer, **options)
+        check_packer_options(packer, options, BlockLoader)
+        options |= {"t_max": t_max, "batch_slots": batch_slots, "micro_batches": micro_batches}
+        options |= {"seed": seed, "last": last, "names": names, "block_sizes": block_sizes}
+        options |= {"multiple_of": multiple_of, "balance": balance, "cost": cost, "chunk": chunk}
+        options |= {"elastic": elastic, "rank": rank, "world_size": world_size}
+        self.sampler = BlockSampler(source.lengths, packer, process_group=process_group, **options)
         self._dataset = BlockDataset(source, self.sampler.planner.names)
         self._pad = copy_pad(pad)
         self.torch_loader = SendableDataLoader(

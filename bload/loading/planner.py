@@ -46,8 +46,7 @@ class Planner:
         lengths: frames of every sequence, ``(sequences,)``.
         packer: a key of `bload.PACKERS`.
         world_size: number of ranks.
-        batch_slots: slots in a batch, rounded down to ``batch_slots // t_max`` whole blocks, at
-            least one. None takes one block.
+        batch_slots: slots in a batch, rounded down to whole blocks, at least one; None takes one.
         t_max: slots in a block; None takes the packer's default, see `natural_t_max`.
         seed: random seed; the only source of randomness, together with the epoch.
         last: ``fill`` completes the last step with empty blocks, ``drop`` leaves it out.
@@ -96,8 +95,7 @@ class Planner:
         most = max(natural, self.frames, 2**17)  # more would be padding alone
         self.t_max = check_whole("t_max", natural if t_max is None else t_max, 1, most)
         long, carries = {**rule.options, **options}.get("long"), not rule.makes_batches
-        name = self.names.__getitem__ if self.names else str
-        check_fit(self.lengths, self.t_max, long, name, self.multiple_of, carries)
+        check_fit(self.lengths, self.t_max, long, self.names, self.multiple_of, carries)
         self.batch_slots = max(self.t_max, check_whole("batch_slots", batch_slots or 0, 0))
         if "batch_slots" in rule.options:
             self.options["batch_slots"] = self.batch_slots

@@ -36,20 +36,17 @@ class BlockSampler(Sampler[list[Block]]):
     instead of numbers, so worker processes need no plan and may persist over epochs.
 
     Args:
-        lengths: frames of every sequence, ``(sequences,)``; an array keeps its dtype, and may be a
-            memory map.
-        packer: a key of `bload.PACKERS`. ``bload_exact`` pads least. ``bload`` draws at
-            random, the paper's rule as quoted; use it to compare with the paper, or where packing
-            must be instant.
+        lengths: frames of every sequence, ``(sequences,)``; an array or memory map keeps its dtype.
+        packer: a key of `bload.PACKERS`. ``bload_exact`` pads least. ``bload`` draws at random, the
+            paper's rule as quoted: to compare with the paper, or where packing must be instant.
         chunk: number of sequences that are planned at a time, for data sets of any size: the number
             of steps is then known when the last chunk is packed. None plans a whole epoch.
         rank: rank of this process; None takes that in the process group, or 0 without one.
         world_size: number of ranks; None takes the size of the process group, or 1 without one.
         process_group: group of the ranks that share the data; None takes the default group. With
             tensor or pipeline parallelism, pass ``mesh["dp"].get_group()``.
-        elastic: load positions that were saved with another number of blocks per step, such as that
-            of another number of ranks. Every frame of the epoch is still trained once; its steps
-            differ from those of an undisturbed run.
+        elastic: load positions saved with another number of blocks per step, as on other ranks. The
+            epoch still trains every frame once; its steps differ from those of an undisturbed run.
         options: arguments of `bload.Planner`, such as `t_max` and `batch_slots`, and of the packer.
 
     Raises:
@@ -226,8 +223,7 @@ class BlockSampler(Sampler[list[Block]]):
     def set_epoch(self, epoch: int) -> None:
         """Go to the beginning of an epoch, which ends an iteration of another epoch.
 
-        The current epoch keeps a loaded position and an iteration under way; if it is finished, it
-        begins again.
+        The current epoch keeps a loaded position and an iteration; a finished one begins again.
 
         Raises:
             InputError: `epoch` is negative, or a loaded position would be lost.

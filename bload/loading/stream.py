@@ -23,8 +23,7 @@ from bload.packing.plan import Block, filler_block
 class StreamBlocks(IterableDataset[Any]):
     """Blocks of one rank that are packed while the stream is read; `StreamLoader` reads them.
 
-    Each pair of rank and worker has its own shard and window; sequence i goes to shard
-    ``i % shards``.
+    Each pair of rank and worker has a shard and a window; sequence i is in shard ``i % shards``.
 
     Args:
         sequences: an iterable that can be read again, such as a list of file names; every shard
@@ -36,8 +35,7 @@ class StreamBlocks(IterableDataset[Any]):
             shard only. None if the items are such sequences.
         batch_slots: slots in a batch, rounded down to whole blocks; None takes one block.
         window: largest total of frames waiting in the memory of each worker, in blocks.
-        skip: exceptions of `decode` on which an item is left out, such as ``OSError``. What the
-            loader itself refuses stays an error.
+        skip: exceptions of `decode` alone on which an item is left out, such as ``OSError``.
         sharded: required for an ``IterableDataset`` of torch or Hugging Face with several workers
             or ranks: True if it divides itself, so that the items that a worker of a rank sees are
             its own; False if every worker sees all items. Other iterables yield all items.

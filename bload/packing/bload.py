@@ -4,8 +4,7 @@
     |d d d d d d d d|e e|
 
 Nothing is deleted. On Action Genome's training split at T_max 94: 1,815 to 1,840 blocks, about
-4,900 padded slots (4,770 with ``draw=length``), 109 times fewer than naive padding (97 to 117 by
-epoch).
+4,900 padded slots (4,770 with ``draw=length``), 109 times fewer than naively (by epoch 97 to 117).
 
 Bias: a block closes when nothing fits, so the last blocks of an epoch hold sequences that are hard
 to place. Blocks are therefore put in random order. Each epoch draws a new plan, as the

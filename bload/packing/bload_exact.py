@@ -22,9 +22,8 @@ Randomness: the plan is new each epoch, and which sequences share a block is as 
 sequences in a block share less than 0.001 nats of information (docs/results/padding.md). The second
 way is less random: it only shuffles sequences of equal length.
 
-Not proved: if the bound is missed, the optimum may be a few blocks below. Action Genome split at 32
-takes 5,234 blocks, where the bound is 5,217 and 5,231 are possible; split at 47, 3,557, where the
-bound of 3,549 is possible.
+Not proved: if the bound is missed, fewer may be possible. Action Genome split at 32 takes 5,234:
+5,231 are possible, the bound is 5,217; split at 47, 3,557, where the bound of 3,549 is possible.
 
 Cost: milliseconds for Action Genome; a third of a second for a million lengths, half of it for the
 plan's own check, and a tenth more where the bound is missed (docs/performance.md).

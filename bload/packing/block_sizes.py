@@ -39,8 +39,7 @@ def choose_sizes(
     blocks of a size hold the sequences that are longer than the next smaller size.
 
     Args:
-        lengths: frames of every sequence, ``(sequences,)``; those longer than `t_max` count as
-            `t_max`.
+        lengths: frames of every sequence, ``(sequences,)``; above `t_max` they count as `t_max`.
         batch_slots: slots in a batch, which holds ``batch_slots // size`` blocks.
     """
     if not one_each and cost.walk == cost.launch == 0:
@@ -100,8 +99,7 @@ def pack_block_sizes(
     """Pack into blocks of several sizes, in random order.
 
     From the largest size down, the sequences that need a size are packed together with random
-    shorter ones that fill up their blocks. Each block then takes the smallest size that holds its
-    frames.
+    shorter ones that fill up their blocks. Each block then takes the smallest size that suffices.
 
     Args:
         sizes: slots of the blocks, ascending.

@@ -5,8 +5,7 @@
 
 The pieces of a long sequence take the same row in successive steps of the same rank. Only the first
 is a start; the others continue with the row's state at the end of the step before, detached
-(truncated back-propagation through time). The last piece shares its block with short sequences,
-which stay whole.
+(truncated back-propagation through time). The last piece shares its block with whole sequences.
 """
 
 from collections.abc import Callable
@@ -32,8 +31,7 @@ def pack_carry(
     """Cut sequences longer than a block, and pack the other sequences with `pack`.
 
     Args:
-        one_each: `pack` puts one sequence into a block. Otherwise random short sequences first
-            fill up the blocks of last pieces.
+        one_each: `pack` puts one sequence into a block; else short ones fill blocks of last pieces.
     """
     pieces = sequence, _, length = whole_pieces(lengths, t_max, "split")
     is_long = lengths[sequence] > t_max

@@ -34,12 +34,10 @@ def fill(
         lengths: frames of every piece, ``(pieces,)``, each at most `t_max`.
         draw: ``video`` draws with equal chance among the pieces that fit, ``length`` among the
             distinct lengths that fit and then among their pieces.
-        rooms: free slots of the blocks to fill, ``(blocks,)``; None fills empty blocks until no
-            piece is left.
+        rooms: free slots of the blocks to fill, ``(blocks,)``; None fills empty blocks with all.
 
     Returns:
-        piece numbers in the order of their places, and the number of pieces in each block, both
-        int64.
+        piece numbers in the order of their places, and how many are in each block, both int64.
     """
     check_choice("draw", draw, ("video", "length"))
     piece = shuffled_by_length(lengths, rng)

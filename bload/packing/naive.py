@@ -4,8 +4,7 @@
     |b b . . . .|
 
 Nothing is deleted and no state is reset inside a block, but padding is largest: 534,831 slots on
-Action Genome's training split at T_max 94, 3.2 per frame. Blocks come in random order. Cost: one
-permutation.
+Action Genome's training split at T_max 94, 3.2 per frame. Blocks are shuffled. Cost: a permutation.
 """
 
 import numpy as np

@@ -153,7 +153,7 @@ def make_plan(
         raise InputError(f"multiple_of={multiple_of} does not go with long={long}; leave one out")
     if multiple_of > 1 and "batch_slots" in options:
         options["batch_slots"] //= multiple_of
-    check_fit(lengths, t_max, long, str, multiple_of, carries=not (rule.makes_batches or sizes))
+    check_fit(lengths, t_max, long, None, multiple_of, carries=not (rule.makes_batches or sizes))
     multiples = lengths if multiple_of == 1 else -(-lengths // multiple_of)
     if rule.cuts_clips and multiple_of > 1:  # clips are of whole multiples
         is_cut = lengths > t_max if rule.keeps_short else slice(None)

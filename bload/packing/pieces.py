@@ -1,6 +1,6 @@
 """Pieces: the sequences, or parts of those longer than a block; and what several packers share."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, get_args
 
 import numpy as np
@@ -45,23 +45,24 @@ def check_fit(
     lengths: np.ndarray,
     t_max: int,
     long: str | None = "error",
-    name: Callable[[int], str] = str,
+    names: Sequence[str] | None = None,
     multiple_of: int = 1,
     carries: bool = True,
 ) -> None:
     """Raise InputError if a sequence is longer than a block and `long` is ``error``.
 
     Args:
-        name: number of a sequence -> its name in the message.
+        names: names of the sequences in the message, in place of their numbers.
         multiple_of: slots of every segment are a multiple of this, so that none can be cut.
         carries: ``long="carry"`` is a way out, as the packer makes no batches.
     """
     if long == "error" and (longest := int(lengths.max())) > t_max:
         s = int(np.argmax(lengths > t_max))
-        longest = -(-int(longest) // multiple_of) * multiple_of
+        name = names[s] if names else s
+        longest = -(-longest // multiple_of) * multiple_of
         ways = ["truncate"] if multiple_of > 1 else ["split", *["carry"] * carries, "truncate"]
         raise InputError(
-            f"sequence {name(s)} has {lengths[s]} frames but t_max is {t_max}; raise it to "
+            f"sequence {name} has {lengths[s]} frames but t_max is {t_max}; raise it to "
             f"{longest}, the longest, or set long={any_of(ways)}"
         )
 

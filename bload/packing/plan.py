@@ -76,8 +76,7 @@ class Plan:
         slots: slots of every block, ``(blocks,)``; by default `t_max` each.
         batches: ``(batches + 1,)``, if the packer makes the batches: batch i has the blocks
             ``batches[i]:batches[i + 1]``. By default, a batch is filled with blocks of one size.
-        carries: True if segments that begin inside a sequence continue with the state after the
-            frames before, see `bload.packing.carry`.
+        carries: True if later pieces of a sequence go on with its state, see `bload.packing.carry`.
         multiple_of: every segment takes a multiple of so many slots, the rest of them padding.
 
     Raises:

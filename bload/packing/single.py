@@ -3,9 +3,8 @@
     |a a a a a|      with micro_batches > 1 the gradients of several sequences add up
     |b b|            before a step
 
-This trains sequences of any lengths with the least code. Every sequence takes a forward and a
-backward pass, so small ones keep a device idle, and ranks wait for the one with the longest. Cost:
-one permutation.
+This trains sequences of any lengths with the least code. Each takes a forward and a backward pass,
+so small ones leave a device idle, and ranks wait for the longest. Cost: one permutation.
 """
 
 import numpy as np

@@ -6,8 +6,7 @@
 
 Every move pools two blocks, mostly the emptiest and a random one. One block gets the fullest subset
 of the pool that fits, drawn at random if there are several; the other gets the rest. Empty blocks
-are dropped, and the packing stays valid. The sums that a pool can reach are the bits of one Python
-integer.
+are dropped, and the packing stays valid. The sums that a pool can reach are the bits of one int.
 """
 
 from collections.abc import Iterator
@@ -26,8 +25,7 @@ STIR = 0.5
 BITS = 10_000
 """Slots in a block at which finding the sums costs as much as all other work on a piece."""
 WORK = 20_000
-"""Pieces pooled before squeezing gives up, each counted ``1 + t_max // BITS`` times; Action Genome
-takes about 600."""
+"""Pieces to pool before giving up, each ``1 + t_max // BITS`` times; Action Genome: about 600."""
 MAX_PIECES = 6_000
 """Largest number of pieces that take part, loose or in blocks with room."""
 PARTNERS = 3

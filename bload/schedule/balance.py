@@ -8,8 +8,7 @@ one at most that. A share assigns the units of a step to ranks, ``share(cost_U, 
 
 A rank computes its part of a step in one or more micro-batches, each of blocks of one size; then
 all ranks take one optimiser step together. With blocks of one size, a step depends only on its
-number of blocks: 2 ranks of 4 blocks and 8 ranks of 1 block train the same steps, except with
-`queue`.
+number of blocks: 2 ranks of 4 and 8 ranks of 1 train the same steps, except with `queue`.
 """
 
 import heapq
@@ -147,8 +146,7 @@ def make_schedule(
     Args:
         batch_slots: slots in a micro-batch, rounded down to whole blocks, at least one.
         micro_batches: micro-batches per rank and step; the last step may have fewer.
-        balance: a key of `BALANCES`. Except with ``uneven``, fillers give all ranks the same number
-            of micro-batches in a step.
+        balance: a key of `BALANCES`. Fillers even out ranks' micro-batches, except with ``uneven``.
         cost: cost of a block, used by all but ``none``.
         last: what happens to a last step that the plan does not fill: ``fill`` adds empty blocks,
             ``drop`` leaves its blocks out, counted as deleted. No sequence is ever repeated.

@@ -65,9 +65,7 @@ def test_a_file_of_lengths_adds_predicted_work(run, lengths):
     work = {name: (rows[name]["steps"], rows[name]["slots"]) for name in ("naive", "bload_exact")}
     assert work == {"naive": (8, 512), "bload_exact": (5, 320)}
     assert rows["bload_exact"]["naive_ratio"] == 512 / 320
-    lines = run("table", lengths, "--ranks", "4", "--batch-slots", "4").splitlines()
-    assert lines[-1].endswith("4 ranks, each taking 4 (or one block's) slots per step")
-    assert next(line for line in lines if line.startswith("naive")).split()[7] == "16"
+    assert "taking 4 (or one block's) slots per step" in run("table", lengths, "--batch-slots", "4")
 
 
 @pytest.mark.parametrize(
