@@ -2,6 +2,7 @@
 
 import json
 from functools import partial
+from inspect import signature
 from itertools import islice
 from math import prod
 
@@ -15,6 +16,7 @@ from bload import (
     BlockLoader,
     BlockSampler,
     InputError,
+    Planner,
     StreamBlocks,
     StreamLoader,
     action_genome_lengths,
@@ -43,18 +45,19 @@ class ActionGenome:
         return torch.zeros(length)
 
 
-def test_a_mistyped_argument_gets_the_nearest_name():
+def test_arguments_are_those_of_the_parts_and_a_mistyped_one_gets_the_nearest_name():
+    parts = {**signature(Planner).parameters, **signature(BlockSampler).parameters}
+    for name in {*parts} - {"lengths"}:
+        assert str(signature(BlockLoader).parameters[name]) == str(parts[name])
     names = {"batch_slot": "batch_slots", "num_worker": "num_workers", "lnog": "long"}
     for wrong, right in {**names, "micro_batch": "micro_batches"}.items():
         with pytest.raises(InputError, match=rf"{wrong}.*{right}\?$"):
             BlockLoader(ActionGenome(), **{wrong: 1})
     with pytest.raises(InputError, match=r"pad is -1.0; give a dict .*inputs"):
         BlockLoader(ActionGenome(), pad=-1.0)
-    for wrong, right in {"batch_size": "batch_slots", "shuffle": "set_epoch"}.items():
-        with pytest.raises(InputError, match=f"{wrong}.*; .*{right}"):
-            BlockLoader(ActionGenome(), **{wrong: 1})
-    for wrong in ("epoch", "options"):  # parameters of functions further in
-        with pytest.raises(InputError, match=f"'{wrong}' is neither"):
+    others = {"epoch": "is neither", "options": "is neither"}  # of functions further in
+    for wrong, right in {"batch_size": "batch_slots", "shuffle": "set_epoch", **others}.items():
+        with pytest.raises(InputError, match=f"'{wrong}' .*{right}"):
             BlockLoader(ActionGenome(), **{wrong: 1})
 
 
