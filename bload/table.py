@@ -82,8 +82,7 @@ def table_rows(
         t_max: slots in a block; None takes the longest length. Clips have floor(mean length).
         ranks: ranks to predict the work for: steps, and slots that ranks compute or wait for. Slots
             predict time but for overheads per step, reading and communication.
-        batch_slots: slots per rank and step for that prediction, rounded down to whole blocks, at
-            least one; None takes those of the largest block.
+        batch_slots: slots per rank and step, as of a loader; None takes those of the largest block.
 
     Raises:
         InputError: as in `make_plan`.

@@ -45,9 +45,8 @@ def check_boundaries(
             evaluation mode; a function leaves dropout out, and may hold states of rows that go on.
         batch: batch with two segments in a block, else `alone` is needed; a filler passes. A
             warning says that no output depends on an earlier frame.
-        alone: the model as it is called for one sequence: inputs ``(frames, ...)``, or a dict of
-            these -> outputs ``(frames, ...)``, or ``(...)`` if there is one per segment; such as
-            ``lambda frames: model(frames[None])[0]``.
+        alone: the model for one sequence, such as ``lambda frames: model(frames[None])[0]``: inputs
+            ``(frames, ...)``, or a dict of these -> outputs ``(frames, ...)``, or one, ``(...)``.
         tolerance: accepted change, in standard deviations of all outputs; for gradients, relative
             to the largest at the segment's own inputs. None accepts, from other segments, ten times
             the change between two equal runs or 1e-5 (1e-3 in half precision), in gradients 1e-3,

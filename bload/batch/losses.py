@@ -26,7 +26,7 @@ def mean_loss(
 
     A mean per rank is wrong if ranks have different numbers of frames, and NaN on a rank without
     any. This function divides by the frames of all ranks, which a loader's batch knows, or by the
-    sum of `count` over ranks, by one all-reduce. Its mean over ranks is the global mean: log that.
+    sum of `count` over ranks, by one all-reduce. Log the mean over ranks: it is the global mean.
 
     Args:
         loss_sum: sum of this rank's losses, 0 without frames; a mean would be divided twice.
@@ -37,10 +37,9 @@ def mean_loss(
         process_group: group of the loader, used with `count`; None takes the default group.
 
     Raises:
-        InputError: `loss_sum` is not a tensor of one number, or `count` not one number; `count` is
-            missing for targets per sequence, or is given with one of several batches of a step,
-            under ``balance="uneven"``, or with a group of another size than the loader's; or the
-            batch comes from no loader.
+        InputError: `loss_sum` is no tensor of one number, or `count` not one number; a batch of no
+            loader; `count` is missing for targets per sequence, or given with one of several
+            batches of a step, ``balance="uneven"``, or a group of another size than the loader's.
     """
     batches = [batch] if isinstance(batch, Batch) else batch if isinstance(batch, Sequence) else []
     if not batches or not all(isinstance(each, Batch) for each in batches):

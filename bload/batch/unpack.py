@@ -1,7 +1,7 @@
 """Model outputs by sequence instead of by block."""
 
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import torch
 import torch.distributed as dist
@@ -44,10 +44,9 @@ def unpack(
         per: ``frame``, or ``sequence`` for one output per segment.
 
     Raises:
-        InputError: the outputs are not a tensor of that shape, the group is not the loader's, or
-            `gather` is given under ``balance="uneven"``.
+        InputError: no tensor of such a shape, another group, or `gather` with ``balance="uneven"``.
     """
-    check_choice("per", per, ("frame", "sequence"))
+    check_choice("per", per, get_args(TargetsPer))
     check_choice("gather", gather, (True, False))
     check_batch(batch)
     segments = batch.segments

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from inspect import signature
 from math import inf
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args
 
 import numpy as np
 from torch import Tensor
@@ -55,7 +55,7 @@ class BlockDataset(Dataset[BlockSample]):
     def __init__(self, source: SequenceSource, names: Sequence[str] | None = None) -> None:
         self.source, self.names = source, names
         self.targets_per: TargetsPer = getattr(source, "targets_per", "frame")
-        check_choice("targets_per", self.targets_per, ("frame", "sequence"))
+        check_choice("targets_per", self.targets_per, get_args(TargetsPer))
         self._takes_epoch = "epoch" in signature(source.read).parameters
         self._template: tuple[Any, Any] = (None, None)
         """Inputs and targets of sequence 0 without frames, from the first read on."""

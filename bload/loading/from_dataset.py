@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -153,10 +153,9 @@ def from_dataset(
 
     Raises:
         InputError: at once, if there is no ``len`` or not one positive length per sequence; on
-            reading, if an item lacks a key, has another number of frames, or other shapes or dtypes
-            than item 0.
+            reading, if an item lacks a key, or has not its length or item 0's shapes and dtypes.
     """
-    check_choice("targets_per", targets_per, ("frame", "sequence"))
+    check_choice("targets_per", targets_per, get_args(TargetsPer))
     if not isinstance(objects, bool) and not hasattr(objects, "__iter__"):
         raise InputError(f"objects is {objects!r}; give True, False or the keys of targets")
     sized = hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")
@@ -170,7 +169,13 @@ def from_dataset(
         dataset = dataset.to_dict("records") if hasattr(dataset, "columns") else dataset.tolist()
     elif hasattr(dataset, "to_dicts"):  # polars
         dataset = dataset.to_dicts()
-    lengths: Any = length
+    lengths = freeze_lengths(_lengths_of(dataset, length)).lengths
+    return DatasetSource(dataset, lengths, inputs, targets, targets_per, objects)
+
+
+def _lengths_of(dataset: Any, length: Any) -> Any:
+    """Return one length per item; `length` is that of `from_dataset`."""
+    lengths = length
     if isinstance(length, str):
         try:
             is_column = length in getattr(dataset, "column_names", ())  # of Hugging Face
@@ -206,8 +211,7 @@ def from_dataset(
             f"length gives {len(lengths)} numbers but the data set has {len(dataset)} sequences; "
             "give one per sequence"
         )
-    lengths = freeze_lengths(lengths).lengths
-    return DatasetSource(dataset, lengths, inputs, targets, targets_per, objects)
+    return lengths
 
 
 def _length(value: Any) -> int | None:

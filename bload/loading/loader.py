@@ -165,8 +165,7 @@ class BlockLoader:
     def set_epoch(self, epoch: int) -> None:
         """Go to the beginning of an epoch; see `BlockSampler.set_epoch`.
 
-        Without a call, a pass after a finished one is the next epoch, and one after a pass that was
-        broken off begins where that began.
+        Without a call, a finished pass is followed by the next epoch, a broken one by itself again.
         """
         self.sampler.set_epoch(epoch)
 

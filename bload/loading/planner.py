@@ -53,9 +53,8 @@ class Planner:
         names: names of the sequences, for error messages; ranks must have the same.
         block_sizes: block sizes, `t_max` the largest, or the number of sizes to choose.
         micro_batches: batches per rank and optimiser step, for gradient accumulation.
-        balance: a key of `BALANCES`: how blocks are assigned to steps and ranks. With ``uneven``,
-            ranks have different numbers of batches in a step, which `mean_loss` with a count, and
-            models that communicate in the forward pass, do not allow.
+        balance: a key of `BALANCES`: how blocks get to steps and ranks. ``uneven`` batches are not
+            for `mean_loss` with a count, nor for models that communicate in the forward pass.
         cost: cost of a block, for `balance`.
         multiple_of: every segment takes a multiple of so many slots, for context parallelism, FP8,
             or encoders that subsample time: padding follows its frames, inside the row. `t_max` has
@@ -108,19 +107,23 @@ class Planner:
             raise InputError(f"cost is {cost!r}; give a bload.Cost, such as that of bload.fit_cost")
         self.balance, self.cost = balance, cost
         self.block_sizes: tuple[int, ...] = ()
-        if not isinstance(block_sizes, int | np.integer) or block_sizes < 1:
-            sizes = check_sizes(block_sizes, self.t_max)
-            self.block_sizes = sizes if len(sizes) > 1 else ()
-        elif block_sizes > 1:
-            plan = self.make_plan_of(0)
-            given = plan.sequence_lengths, self.t_max, int(block_sizes), self.batch_slots, cost
-            sizes = choose_sizes(*given, one_each=plan.num_segments == plan.num_blocks)
-            rounded = np.unique(round_up(np.array(sizes), self.multiple_of))
-            self.block_sizes = tuple(rounded.tolist()) if len(rounded) > 1 else ()
+        sizes = self._find_block_sizes(block_sizes)
+        self.block_sizes = sizes if len(sizes) > 1 else ()
         self._plan: Plan | None = None
         self._schedule: Schedule | None = None
         self._epoch = 0  # of the plan
         self.check()
+
+    def _find_block_sizes(self, block_sizes: int | Sequence[int]) -> tuple[int, ...]:
+        """Return the sizes that are given, or as many as that with which an epoch costs least."""
+        if not isinstance(block_sizes, int | np.integer) or block_sizes < 1:
+            return check_sizes(block_sizes, self.t_max)
+        if block_sizes == 1:
+            return ()
+        plan = self.make_plan_of(0)
+        given = plan.sequence_lengths, self.t_max, int(block_sizes), self.batch_slots, self.cost
+        sizes = choose_sizes(*given, one_each=plan.num_segments == plan.num_blocks)
+        return tuple(np.unique(round_up(np.array(sizes), self.multiple_of)).tolist())
 
     def check(self) -> None:
         """Build a schedule, so that invalid options fail now, not at step 0."""

@@ -5,7 +5,7 @@ stream -> shard of a rank and worker -> Window -> BlockSample -> Batch
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from torch.utils import _pytree as pytree
@@ -69,7 +69,7 @@ class StreamBlocks(IterableDataset[Any]):
                 "iterable that begins anew, or a function of (shard, shards) that returns one"
             )
         self.t_max, self.window = check_whole("t_max", t_max, 1), check_whole("window", window, 1)
-        check_choice("targets_per", targets_per, ("frame", "sequence"))
+        check_choice("targets_per", targets_per, get_args(TargetsPer))
         check_choice("sharded", sharded, (True, False, None))
         self.skip = (skip,) if isinstance(skip, type) else tuple(skip)
         self.sequences, self.decode, self.sharded = sequences, decode, sharded
@@ -88,9 +88,8 @@ class StreamBlocks(IterableDataset[Any]):
     def __iter__(self) -> Iterator[tuple[Batch | None, dict[str, Any], Any, str]]:
         """Yield batch, position of the worker as plain values, template, and fault.
 
-        The batch is None at the end, and where a worker leaves out its first turn. Template is
-        None or, with a worker's first batch, inputs and targets without frames. Fault is the
-        message of an `InputError`, which ends the batches, or "".
+        Batch: None at the end, or where a worker leaves out its first turn. Template: None or, with
+        its first batch, inputs and targets without frames. Fault: "", or the last `InputError`.
         """
         info = get_worker_info()
         workers, worker = (info.num_workers, info.id) if info else (1, 0)

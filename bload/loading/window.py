@@ -50,8 +50,7 @@ class Window:
     def take_block(self) -> Waiting:
         """Remove the sequences of one block from the window and return them.
 
-        Bit s of ``reach[i]`` is set if some of the first i others sum to s. The loop stops at the
-        first i that fills the block.
+        Bit s of ``reach[i]`` is set if some of the first i others sum to s; a full block ends it.
         """
         first = int(self.passed_over >= self.size)  # sequences that the block must hold
         block, others = self.waiting[:first], self.waiting[first:]

@@ -126,6 +126,7 @@ class _Round:
         size = self.size_P[self.loose]
         self.loose = self.loose[np.argsort(size, kind="stable")]
         number = np.bincount(size, minlength=self.t_max + 1)
+        # candidates: a piece to swap, by its place, or -1 to add one; and the length that is wanted
         open_B = np.flatnonzero(self.room_B)
         room = self.room_B[self.block]
         place = np.flatnonzero(room)
@@ -134,17 +135,17 @@ class _Round:
         place = np.concatenate([place, np.full(len(open_B), -1)])
         offered = rng.permutation(np.flatnonzero(number[np.minimum(wanted, self.t_max)] > 0))
         choice_B = np.full(len(self.room_B), -1)
-        choice_B[block[offered]] = offered
+        choice_B[block[offered]] = offered  # one at random for each block
         choice = choice_B[choice_B >= 0]
         choice = choice[np.argsort(wanted[choice], kind="stable")]
         wanted = wanted[choice]
         nth = np.arange(len(wanted)) - np.searchsorted(wanted, wanted)
-        gets = nth < number[wanted]
+        gets = nth < number[wanted]  # there may be fewer loose pieces of a length
         choice, wanted, nth = choice[gets], wanted[gets], nth[gets]
         loose = (np.cumsum(number) - number)[wanted] + nth
         place, block = place[choice], block[choice]
-        swaps = place >= 0
-        place, swapped = place[swaps], loose[swaps]
+        is_swap = place >= 0
+        place, swapped = place[is_swap], loose[is_swap]
         self.piece[place], self.loose[swapped] = self.loose[swapped], self.piece[place]
-        self.room_B[block[swaps]] = 0
-        self._put(loose[~swaps], block[~swaps])
+        self.room_B[block[is_swap]] = 0
+        self._put(loose[~is_swap], block[~is_swap])

@@ -10,9 +10,8 @@ from bload.packing.plan import Plan
 def place_in_rows(plan: Plan, rows: int, rng: np.random.Generator) -> np.ndarray:
     """Return the block in every row of every rank and step, -1 for a filler, ``(steps, rows)``.
 
-    A chain of blocks that continue one another takes one row in successive steps. The longest
-    chains are placed first, each into the row with the fewest blocks. The chains of a row come in
-    random order, and rows that end early end with fillers.
+    A chain of blocks that continue one another takes one row in successive steps. The longest are
+    placed first, each into the row with the fewest blocks, then shuffled; fillers end short rows.
     """
     successors = {before: b for b, before in enumerate(plan.continued.tolist()) if before >= 0}
     chains = []
