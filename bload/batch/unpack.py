@@ -44,7 +44,7 @@ def unpack(
         per: ``frame``, or ``sequence`` for one output per segment.
 
     Raises:
-        InputError: no tensor of such a shape, another group, or `gather` with ``balance="uneven"``.
+        InputError: another shape, a group not the loader's, or `gather` with ``balance="uneven"``.
     """
     check_choice("per", per, get_args(TargetsPer))
     check_choice("gather", gather, (True, False))

@@ -53,8 +53,8 @@ class Planner:
         names: names of the sequences, for error messages; ranks must have the same.
         block_sizes: block sizes, `t_max` the largest, or the number of sizes to choose.
         micro_batches: batches per rank and optimiser step, for gradient accumulation.
-        balance: a key of `BALANCES`: how blocks get to steps and ranks. ``uneven`` batches are not
-            for `mean_loss` with a count, nor for models that communicate in the forward pass.
+        balance: a key of `BALANCES`: how blocks get to steps and ranks. With ``uneven``, ranks have
+            unequal batches: no `mean_loss` with a count, and no communication in the forward pass.
         cost: cost of a block, for `balance`.
         multiple_of: every segment takes a multiple of so many slots, for context parallelism, FP8,
             or encoders that subsample time: padding follows its frames, inside the row. `t_max` has

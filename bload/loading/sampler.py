@@ -45,7 +45,7 @@ class BlockSampler(Sampler[list[Block]]):
         world_size: number of ranks; None takes the size of the process group, or 1 without one.
         process_group: group of the ranks that share the data; None takes the default group. With
             tensor or pipeline parallelism, pass ``mesh["dp"].get_group()``.
-        elastic: load positions saved with another number of blocks per step, as on other ranks. The
+        elastic: load positions saved with another number of blocks per step, as on fewer ranks. The
             epoch still trains every frame once; its steps differ from those of an undisturbed run.
         options: arguments of `bload.Planner`, such as `t_max` and `batch_slots`, and of the packer.
 

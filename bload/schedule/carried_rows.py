@@ -11,7 +11,7 @@ def place_in_rows(plan: Plan, rows: int, rng: np.random.Generator) -> np.ndarray
     """Return the block in every row of every rank and step, -1 for a filler, ``(steps, rows)``.
 
     A chain of blocks that continue one another takes one row in successive steps. The longest are
-    placed first, each into the row with the fewest blocks, then shuffled; fillers end short rows.
+    placed first, each into the row with the fewest blocks; its chains are shuffled, fillers follow.
     """
     successors = {before: b for b, before in enumerate(plan.continued.tolist()) if before >= 0}
     chains = []
