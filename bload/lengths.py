@@ -41,12 +41,10 @@ def check_lengths(lengths: ArrayLike, names: Sequence[str] | None = None) -> np.
 
 
 class FrozenLengths(NamedTuple):
-    """Checked lengths, which nobody changes any more."""
+    """Frames of every sequence, ``(sequences,)``, which nobody changes, their sum and digest."""
 
     lengths: np.ndarray
-    """Frames of every sequence, ``(sequences,)``."""
     frames: int
-    """Frames of all sequences."""
     digest: str
 
 

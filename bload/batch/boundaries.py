@@ -276,7 +276,7 @@ class Boundaries:
             order: what `packed_order` of this batch returned.
 
         Raises:
-            InputError: the values do not begin with ``(B, T)``; so in all methods that take such.
+            InputError: the values do not begin with ``(B, T)``, here and in all such methods.
         """
         self._check(values_BT)
         order = self.packed_order() if order is None else order

@@ -46,7 +46,8 @@ def check_boundaries(
         batch: batch with two segments in a block, else `alone` is needed; a filler passes. A
             warning says that no output depends on an earlier frame.
         alone: the model for one sequence, such as ``lambda frames: model(frames[None])[0]``: inputs
-            ``(frames, ...)``, or a dict of these -> outputs ``(frames, ...)``, or one, ``(...)``.
+            ``(frames, ...)``, or a dict of these -> outputs ``(frames, ...)``, or ``(...)`` if
+            there is one per segment.
         tolerance: accepted change, in standard deviations of all outputs; for gradients, relative
             to the largest at the segment's own inputs. None accepts, from other segments, ten times
             the change between two equal runs or 1e-5 (1e-3 in half precision), in gradients 1e-3,

@@ -37,9 +37,9 @@ def mean_loss(
         process_group: group of the loader, used with `count`; None takes the default group.
 
     Raises:
-        InputError: `loss_sum` is no tensor of one number, or `count` not one number; a batch of no
-            loader; `count` is missing for targets per sequence, or given with one of several
-            batches of a step, ``balance="uneven"``, or a group of another size than the loader's.
+        InputError: `loss_sum` is not a tensor of one number, or `count` not one number; the batch
+            comes from no loader; `count` is missing for targets per sequence, or given with one of
+            several batches of a step, ``balance="uneven"``, or a group of another size.
     """
     batches = [batch] if isinstance(batch, Batch) else batch if isinstance(batch, Sequence) else []
     if not batches or not all(isinstance(each, Batch) for each in batches):

@@ -44,7 +44,8 @@ def unpack(
         per: ``frame``, or ``sequence`` for one output per segment.
 
     Raises:
-        InputError: another shape, a group not the loader's, or `gather` with ``balance="uneven"``.
+        InputError: the outputs have another shape, the group is not the loader's, or `gather` is
+            given under ``balance="uneven"``.
     """
     check_choice("per", per, get_args(TargetsPer))
     check_choice("gather", gather, (True, False))

@@ -73,7 +73,7 @@ def walk(
         outputs ``(B, T, ...)`` and the state after the last slot.
 
     Raises:
-        InputError: `part` lacks `init_state` or `step`; inputs, starts, state and order disagree.
+        InputError: `part` lacks `init_state` or `step`, shapes differ, or `order` is another word.
     """
     if not (hasattr(part, "init_state") and hasattr(part, "step")):
         raise InputError(

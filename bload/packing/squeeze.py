@@ -25,7 +25,7 @@ STIR = 0.5
 BITS = 10_000
 """Slots in a block at which finding the sums costs as much as all other work on a piece."""
 WORK = 20_000
-"""Pieces to pool before giving up, each ``1 + t_max // BITS`` times; Action Genome: about 600."""
+"""Pieces pooled before giving up, each counted ``1 + t_max // BITS`` times; Action Genome: 600."""
 MAX_PIECES = 6_000
 """Largest number of pieces that take part, loose or in blocks with room."""
 PARTNERS = 3
