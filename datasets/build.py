@@ -11,24 +11,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bload.errors import InputError, check_choice
-from datasets.annotations.read import KNOBS_FILE
+from datasets.annotations.read import KNOBS_FILE, read_annotations
 from datasets.config import DatasetConfig, SyntheticConfig
 from datasets.files import reading
 
 if TYPE_CHECKING:
-    from datasets.action_genome import ActionGenome, VideoSource
+    from datasets.source import VideoSource
 
 
-def action_genome(cfg: DatasetConfig, split: str) -> "ActionGenome":
-    """Open an Action Genome root."""
-    from datasets.action_genome import ActionGenome
+def action_genome(cfg: DatasetConfig, split: str) -> "VideoSource":
+    """Open an Action Genome root, real or synthetic."""
+    from datasets.source import VideoSource
 
     height, width = cfg.frame_size
     options: dict[str, Any] = {"small_boxes": cfg.small_boxes, "validation": cfg.validation}
-    return ActionGenome(cfg.root, split, (height, width), cache=cfg.cache, **options)
+    videos = read_annotations(cfg.root, split, **options).videos
+    return VideoSource(cfg.root, split, videos, (height, width), cache=cfg.cache)
 
 
-def synthetic(cfg: SyntheticConfig, split: str) -> "ActionGenome":
+def synthetic(cfg: SyntheticConfig, split: str) -> "VideoSource":
     """Open a synthetic root; make it first if it is not there."""
     from datasets.synthetic.writer import make_if_missing
 

@@ -10,9 +10,9 @@ from torch import Tensor
 from torchvision.transforms.v2 import functional as transforms
 
 from bload import Batch
-from datasets.action_genome import VideoSource
 from datasets.augmentation import Augmentation
 from datasets.frames.files import fit
+from datasets.source import VideoSource
 
 
 class Letterbox:

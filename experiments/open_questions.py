@@ -19,12 +19,12 @@ import numpy as np
 import pandas as pd
 import torch
 
-from datasets.action_genome import VideoSource
 from datasets.annotations.read import with_gaps
 from datasets.annotations.targets import Video
 from datasets.build import DATASETS, synthetic
 from datasets.config import SyntheticConfig
 from datasets.config_fields import key, number
+from datasets.source import VideoSource
 from datasets.synthetic.world import SPLITS
 from experiments import speakers, study
 from experiments.epoch_time import speeds

@@ -15,9 +15,9 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from bload import BlockLoader, BlockSampler
-from datasets.action_genome import VideoSource
 from datasets.augmentation import Augmentation
 from datasets.letterbox import Letterbox
+from datasets.source import VideoSource
 from models import build_model
 from models.backbone import freeze_first_stage
 from models.criterion import Criterion

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 
 from bload import Batch, BlockLoader
-from datasets.action_genome import VideoSource
 from datasets.annotations.targets import FrameTargets
 from datasets.build import build_source, open_to_score, saved_config
 from datasets.letterbox import Letterbox
+from datasets.source import VideoSource
 from models.network_input import NetworkInput, frame_gaps
 from training.config import EvalJob, ProcessConfig, TrainJob, naming_keys
 from training.ranks import Ranks, count_cores

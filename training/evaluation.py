@@ -16,12 +16,12 @@ from torch import nn
 
 from bload import BlockLoader, InputError
 from bload.batch.check import evaluation_mode
-from datasets.action_genome import VideoSource
 from datasets.annotations.read import trained_pairs
 from datasets.files import write_whole
 from datasets.letterbox import Letterbox
 from datasets.scoring import tables
 from datasets.scoring.recall import RecallMeter
+from datasets.source import VideoSource
 from models.predict import predict
 from training.ablations import Ablation
 from training.build import choose_kernels

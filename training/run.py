@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from bload import Batch, BlockLoader, InputError
-from datasets.action_genome import VideoSource
 from datasets.scoring.recall import RecallMeter
 from datasets.scoring.tables import relation_rows, write_relations
+from datasets.source import VideoSource
 from training.build import Training, open_training
 from training.checkpoint import Progress, open_checkpoint, restore, save_checkpoint
 from training.config import TrainJob, naming_keys

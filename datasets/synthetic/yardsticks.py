@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from datasets.action_genome import VideoSource
 from datasets.annotations.targets import FrameTargets
 from datasets.scoring.recall import RecallMeter
+from datasets.source import VideoSource
 from datasets.synthetic.evidence import evidence_ages
 from datasets.synthetic.observers import EVERYTHING, MEMORY_PART, MEMORYLESS, K, expected_recall
 from datasets.synthetic.script import write_scripts

@@ -5,6 +5,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from datasets.build import build_source
+from datasets.config import DatasetConfig
+from datasets.source import VideoSource
 from tests.datasets.annotations.making import entry, person, write_root
 
 Box = tuple[int, int, int, int]
@@ -28,6 +31,11 @@ def write_box_root(root: Path, videos: dict[str, tuple[tuple[int, int], list[Box
             person_of[name] = person() | {"bbox": box, "bbox_size": size_wh}
     write_root(root, entries_of, person_of)
     return root
+
+
+def open_root(root: Path, split: str, size_hw: tuple[int, int], **keys: float) -> VideoSource:
+    """Open a split of any root in Action Genome's files, on a canvas of this size."""
+    return build_source(DatasetConfig("action_genome", root, [*size_hw], **keys), split)
 
 
 def white_box(picture_CHW: np.ndarray) -> list[int]:

@@ -3,10 +3,9 @@ import pytest
 import torch
 
 from bload import BlockLoader
-from datasets.action_genome import ActionGenome
 from datasets.augmentation import Augmentation
 from datasets.letterbox import Letterbox
-from tests.datasets.box_root import white_box, write_box_root
+from tests.datasets.box_root import open_root, white_box, write_box_root
 
 WIDE, TALL, SAME = (120, 68), (68, 120), (96, 64)
 EVERY = {"flip": 0.5, "jitter": 0.2, "crop": 0.8, "shrink": 0.4}
@@ -29,7 +28,7 @@ def root(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def source(root):
-    return ActionGenome(root, "train", (64, 96))
+    return open_root(root, "train", (64, 96))
 
 
 def batches(source, packer="bload_exact", **options):
@@ -92,7 +91,7 @@ def test_boxes_follow_every_augmentation(source):
 
 
 def test_pictures_of_the_right_size_come_through_untouched(small_root):
-    source = ActionGenome(small_root, "train", (64, 64))
+    source = open_root(small_root, "train", (64, 64))
     for batch in list(BlockLoader(source, "bload", batch_slots=64)):
         shown, extent_BT2 = Letterbox(source)(batch)
         assert extent_BT2 is None

@@ -1,12 +1,12 @@
 """Pictures show what the measure counts, for the same videos every time."""
 
-from datasets.action_genome import ActionGenome
+from tests.datasets.box_root import open_root
 from tests.datasets.scoring.drawing import cup_frame
 from training.report.album import Album
 
 
 def test_an_album_draws_the_videos_it_saw(data_root, tmp_path):
-    source = ActionGenome(data_root, "test", (32, 32))
+    source = open_root(data_root, "test", (32, 32))
     album = Album(source, 2)
     targets = source.videos[3].frames
     album.keep(targets, [cup_frame(target.name, [], [[6, 20]])[0] for target in targets])

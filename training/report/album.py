@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PIL import Image
 
-from datasets.action_genome import VideoSource
 from datasets.annotations.targets import FrameTargets
 from datasets.annotations.vocabulary import OBJECTS, RELATIONS, SPATIAL
 from datasets.scoring.prediction import FramePrediction
 from datasets.scoring.ranking import top_triplets
+from datasets.source import VideoSource
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,9 +11,8 @@ from PIL import Image
 from torchvision.transforms.v2 import functional as transforms
 
 from bload.errors import InputError
-from datasets.action_genome import ActionGenome
 from datasets.frames.cache import FrameCache
-from tests.datasets.box_root import write_box_root
+from tests.datasets.box_root import open_root, write_box_root
 
 SIZES = {"A.mp4": (24, 40), "B.mp4": (40, 24), "C.mp4": (6, 8), "D.mp4": (24, 40)}
 LENGTH = 5
@@ -26,7 +25,7 @@ class Made:
         boxes = [(x, 0, x + 3, 4) for x in range(LENGTH)]
         videos = {video: ((width, height), boxes) for video, (height, width) in SIZES.items()}
         self.root, self.folder = write_box_root(scratch / "root", videos), scratch / "cache"
-        source = ActionGenome(self.root, "train", (12, 12))
+        source = open_root(self.root, "train", (12, 12))
         self.files, self.videos = source.files, source.videos
 
     def open(self, size_hw=(12, 12)):

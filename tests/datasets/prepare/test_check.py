@@ -6,13 +6,13 @@ import pytest
 from PIL import Image
 
 from bload import InputError
-from datasets.action_genome import ActionGenome
 from datasets.annotations.read import KNOBS_FILE, OBJECTS_FILE, PERSONS_FILE
 from datasets.annotations.unpickler import read_pickle
 from datasets.build import build_source
 from datasets.prepare.__main__ import main
 from datasets.prepare.check import check
 from tests.datasets.annotations.making import edit
+from tests.datasets.box_root import open_root
 from training.compose import compose_job
 
 
@@ -77,7 +77,7 @@ def test_frames_numbered_from_0_are_a_problem_here_and_in_training(root):
     shutil.copy(path, path.with_name("000000.png"))
     assert [*counts(root).values()] == [1]
     with pytest.raises(InputError, match="numbered from 0, not from 1"):
-        ActionGenome(root, "train", (64, 64))
+        open_root(root, "train", (64, 64))
 
 
 def test_all_faults_of_annotations_are_reported_in_one_run(root):
@@ -90,7 +90,7 @@ def test_all_faults_of_annotations_are_reported_in_one_run(root):
 
     edit(root, unlabel)
     with pytest.raises(InputError, match=f"{scored} has no ground-truth relation"):
-        ActionGenome(root, "test", (64, 64)).check_labelled()
+        open_root(root, "test", (64, 64)).check_labelled()
     edit(root, lambda value: value.update({"../../etc/000001.png": value[names[3]]}))
     edit(root, lambda value: value[names[4]].update(bbox_size=(24, 40)), PERSONS_FILE)
     (root / "frames" / names[5]).unlink()

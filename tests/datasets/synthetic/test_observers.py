@@ -5,7 +5,6 @@ import itertools
 import numpy as np
 import pytest
 
-from datasets.action_genome import ActionGenome
 from datasets.annotations.vocabulary import SPATIAL
 from datasets.scoring.prediction import FramePrediction
 from datasets.scoring.recall import RecallMeter
@@ -15,6 +14,7 @@ from datasets.synthetic.observers import EVERYTHING, expected_recall, triplet_we
 from datasets.synthetic.script import write_scripts
 from datasets.synthetic.world import World
 from datasets.synthetic.yardsticks import make_yardsticks
+from tests.datasets.box_root import open_root
 
 KINDS = (
     ("attention", cues.ATTENTION_CHANCES, cues.ATTENTION_CODES),
@@ -101,7 +101,7 @@ def test_the_measure_gives_observers_what_they_expect(scripts, part):
 
 
 def test_flags_follow_the_rows_of_the_data_set(small_world, small_root):
-    source, scripts = ActionGenome(small_root, "test", (64, 64)), write_scripts(small_world, "test")
+    source, scripts = open_root(small_root, "test", (64, 64)), write_scripts(small_world, "test")
     flags_of = make_yardsticks(source, small_world).memory_of
     assert len(flags_of) == source.lengths.sum()
     for script in scripts:

@@ -6,9 +6,9 @@ from unittest.mock import Mock
 import pytest
 
 from bload.errors import InputError
-from datasets.action_genome import ActionGenome
 from datasets.synthetic import writer
 from datasets.synthetic.writer import make_if_missing
+from tests.datasets.box_root import open_root
 
 VIDEOS = {"train_videos": 2, "test_videos": 1, "validation_videos": 1, "final_videos": 1}
 TINY = {**VIDEOS, "image_size": 32}
@@ -46,4 +46,4 @@ def test_an_interrupted_make_leaves_no_root_and_the_next_one_completes(tmp_path,
     assert [child.name for child in tmp_path.iterdir() if child.is_dir()] == [".root.partial"]
     root = make_if_missing(tmp_path / "root", **TINY)
     assert not (tmp_path / ".root.partial").exists()
-    assert len(ActionGenome(root, "train", (32, 32)).videos) == 2
+    assert len(open_root(root, "train", (32, 32)).videos) == 2

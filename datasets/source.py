@@ -1,17 +1,16 @@
-"""Videos with a scene graph on each frame, and Action Genome, as sequence sources.
+"""Videos with a scene graph on each frame, as a sequence source.
 
 V videos, T frames, h x w pixels of a stored frame, H x W as read.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch.nn import functional as F
 
-from datasets.annotations.read import read_annotations
 from datasets.annotations.targets import FrameTargets, Video
 from datasets.frames.cache import FrameCache
 from datasets.frames.files import FrameFiles
@@ -89,23 +88,3 @@ class VideoSource:
         if (height, width) != self.read_hw:  # padding by nothing would copy
             frames_TChw = F.pad(frames_TChw, (0, read_width - width, 0, read_height - height))
         return frames_TChw, targets
-
-
-class ActionGenome(VideoSource):
-    """One split of an Action Genome root, real or synthetic, with the arguments of `VideoSource`.
-
-    `options` are those of `datasets.annotations.read.read_annotations`, which raises `InputError`
-    for faults in the annotations.
-    """
-
-    def __init__(
-        self,
-        root: Path | str,
-        split: str,
-        canvas_hw: tuple[int, int],
-        *,
-        cache: Path | str | None = None,
-        **options: Any,
-    ) -> None:
-        videos = read_annotations(root, split, **options).videos
-        super().__init__(root, split, videos, canvas_hw, cache=cache)

@@ -5,17 +5,17 @@ import numpy as np
 import pytest
 
 from bload.errors import InputError
-from datasets.action_genome import ActionGenome, VideoSource
 from datasets.annotations.read import KNOBS_FILE, PERSONS_FILE
+from datasets.source import VideoSource
 from datasets.synthetic.script import write_scripts
 from datasets.synthetic.world import SPLITS
 from tests.datasets.annotations.making import edit
-from tests.datasets.box_root import write_box_root
+from tests.datasets.box_root import open_root, write_box_root
 
 
 def test_a_synthetic_root_reads_back_as_its_scripts_say(small_root, small_world):
     for split in SPLITS:
-        source = ActionGenome(small_root, split, (64, 64))
+        source = open_root(small_root, split, (64, 64))
         scripts = write_scripts(small_world, split)
         assert source.names == tuple(script.name for script in scripts)
         assert source.lengths.tolist() == [script.frames for script in scripts]
@@ -35,7 +35,7 @@ def test_a_synthetic_root_reads_back_as_its_scripts_say(small_root, small_world)
 def test_a_share_of_the_training_videos_is_set_apart_and_always_the_same(small_root, tmp_path):
     root = shutil.copytree(small_root, tmp_path / "real", ignore=lambda *_: [KNOBS_FILE])
     whole, train, apart, again = (
-        ActionGenome(root, split, (64, 64), validation=share).names
+        open_root(root, split, (64, 64), validation=share).names
         for split, share in (("train", 0), ("train", 0.25), *2 * [("validation", 0.25)])
     )
     assert (len(train), len(apart)) == (6, 2)
@@ -47,8 +47,8 @@ def test_a_video_that_cannot_be_is_refused(small_root, tmp_path):
     root = write_box_root(tmp_path / "root", {"A.mp4": ((40, 24), [(1, 1, 9, 9)] * 4)})
     edit(root, lambda value: value["A.mp4/000007.png"].update(bbox_size=(24, 40)), PERSONS_FILE)
     with pytest.raises(InputError, match=r"A.mp4/000007.png in 24 x 40 instead of 40 x 24"):
-        ActionGenome(root, "train", (24, 40))
-    video = ActionGenome(small_root, "test", (64, 64)).videos[0]
+        open_root(root, "train", (24, 40))
+    video = open_root(small_root, "test", (64, 64)).videos[0]
     frame, objects = video.frames[1], len(video.frames[1].object_classes_M)
     for changes, words in (
         ({"object_classes_M": frame.object_classes_M * 0}, r"an object class outside 1\.\.36"),
