@@ -35,12 +35,8 @@ class Attention(nn.Module):
         memory where it is False.
         """
         weights, offsets = self.in_proj_weight.chunk(3), self.in_proj_bias.chunk(3)
-        query, key, value = (
-            split_heads(F.linear(tokens, weight, offset), self.heads)
-            for tokens, weight, offset in zip(
-                (query_IQD, key_ISD, value_ISD), weights, offsets, strict=True
-            )
-        )
+        parts = zip((query_IQD, key_ISD, value_ISD), weights, offsets, strict=True)
+        query, key, value = (split_heads(F.linear(*part), self.heads) for part in parts)
         return self._attend(query, key, value, bias)
 
     def self_attention(
@@ -54,10 +50,8 @@ class Attention(nn.Module):
         query_key_width = 2 * tokens_ISD.shape[-1]
         projected = F.linear(tokens_ISD, self.in_proj_weight, self.in_proj_bias)
         shift = F.linear(position, self.in_proj_weight[:query_key_width])
-        query, key, value = (
-            split_heads(part, self.heads)
-            for part in (projected + F.pad(shift, (0, query_key_width // 2))).chunk(3, dim=-1)
-        )
+        projected = projected + F.pad(shift, (0, query_key_width // 2))
+        query, key, value = (split_heads(part, self.heads) for part in projected.chunk(3, dim=-1))
         return self._attend(query, key, value, bias)
 
     def _attend(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -> Tensor:

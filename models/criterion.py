@@ -151,9 +151,8 @@ def relation_losses(
     """
     logits = matched_outputs.relation_logits_LFNR.squeeze(1)
     target_labels = targets.relations_FMR[matches.object_index].to(logits.dtype)
-    attention = -(target_labels[..., ATTENTION] * logits[..., ATTENTION].log_softmax(-1)).sum(
-        (1, 2)
-    )
+    log_attention = logits[..., ATTENTION].log_softmax(-1)
+    attention = -(target_labels[..., ATTENTION] * log_attention).sum((1, 2))
     logits, target_labels = logits[..., LABELS], target_labels[..., LABELS]
     # The logit of the wrong answer: its softplus is the cross-entropy, its sigmoid the focus.
     wrong_logit = logits * (1 - 2 * target_labels)

@@ -13,21 +13,20 @@ Frames are encoded and decoded all at once; only the temporal decoders walk thro
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import partial
 from typing import Any, Unpack
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch.autograd.graph import save_on_cpu
 from torch.utils.checkpoint import checkpoint
 
-from bload.batch.spread import spread_rows
 from datasets.annotations.vocabulary import ATTENTION
 from models.anchors import PersonCentre, point_references
 from models.backbone import Pointwise, build_backbone
 from models.branch import Branch, Tokens, to_key_mask
+from models.exchange import share_pictures
 from models.extent import CENTRES, ENDS, cell_points, cells_inside
+from models.heads import BoxHead
 from models.network_input import NetworkInput
 from models.outputs import CLASSES, LABELS, Outputs
 from models.position import FAR_WAVES, NEAR_WAVES, sine_position
@@ -76,8 +75,10 @@ class DDS(nn.Module):
 
     pixel_mean: Tensor
     pixel_std: Tensor
+    recomputed_share: float
+    """Of the pictures, 0 to 1, see `encode_all`; from `recompute`, until training sets another."""
     exchange = False
-    """True: all ranks compute equally many pictures in training, see `share_pictures`."""
+    """Training sets True: all ranks compute equally many pictures, see `share_pictures`."""
 
     def __init__(
         self,
@@ -116,9 +117,8 @@ class DDS(nn.Module):
         # Labels are rare: begin at a score of 0.1, so that the many zeros do not swamp the rest.
         nn.init.constant_(self.relation.bias[LABELS], -2.2)
         nn.init.zeros_(self.relation.bias[ATTENTION])
-        self.position_options, self.cell_offset = (
-            (NEAR_WAVES, CENTRES) if anchored else (FAR_WAVES, ENDS)
-        )
+        self.position_options = NEAR_WAVES if anchored else FAR_WAVES
+        self.cell_offset = CENTRES if anchored else ENDS
         self.person_centre, self.reference = None, None
         if anchored:
             self.person_centre = PersonCentre(width)
@@ -251,43 +251,3 @@ class DDS(nn.Module):
 def tokens_inside(extent_I2: Tensor | None, rows: int, columns: int) -> Tensor | None:
     """Return which tokens lie in their picture, even in part, bool ``(I, S)``; None if all do."""
     return None if extent_I2 is None else cells_inside(extent_I2, rows, columns).flatten(1)
-
-
-def share_pictures(
-    pixels_ICHW: Tensor, extent_I2: Tensor | None
-) -> tuple[Tensor, Tensor | None, Callable[[Tensor], Tensor]]:
-    """Agree with all ranks who computes which pictures; they differ by at most one in number.
-
-    It is after the remapping of Zeppelin (arXiv 2509.21841), for ranks with unequal numbers of
-    frames: if padding is skipped, or if there are fewer blocks than ranks. Backbone, encoder and
-    spatial decoders compute away from home, the temporal part and the heads at home.
-
-    Returns:
-        Pixels and extents of the pictures that this rank computes, and a function that brings
-        values ``(L, J, ...)`` of these home, as ``(L, I, ...)``. All ranks must call it equally
-        often.
-    """
-    spread = spread_rows(len(pixels_ICHW))
-    have_extents = torch.tensor(float(extent_I2 is not None))
-    dist.all_reduce(have_extents)
-    if extent_I2 is None and have_extents:
-        extent_I2 = torch.ones(len(pixels_ICHW), 2, device=pixels_ICHW.device)
-    extent_J2 = None if extent_I2 is None else spread.away(extent_I2)
-    return spread.away(pixels_ICHW), extent_J2, partial(spread.home, dim=1)
-
-
-class BoxHead(nn.Module):
-    """Box head of three linear layers, as in DETR: a box (cx, cy, w, h) in 0..1.
-
-    With a reference, in logits, the box is relative to it.
-    """
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(width, out_width) for out_width in (width, width, 4))
-
-    def forward(self, embeddings: Tensor, reference: Tensor | None = None) -> Tensor:
-        """Embeddings ``(..., N, D)``, reference ``(..., N or 1, 4)`` -> boxes ``(..., N, 4)``."""
-        first, second, last = self.layers
-        logits = last(second(first(embeddings).relu()).relu())
-        return (logits if reference is None else logits + reference).sigmoid()

@@ -81,7 +81,7 @@ def match(outputs: ValidOutputs, targets: TargetTensors, match_boxes: str) -> Ma
         InputError: a cost is not finite, since the training has diverged.
     """
     cost_LFMN = matching_cost(outputs, targets, match_boxes).cpu().numpy()
-    layers, _, max_objects, queries = cost_LFMN.shape
+    max_objects, queries = cost_LFMN.shape[2:]
     # Padded rows are always finite, so one look at everything is enough.
     if not np.isfinite(cost_LFMN).all():
         nonfinite = np.count_nonzero(~np.isfinite(cost_LFMN))
@@ -95,17 +95,15 @@ def match(outputs: ValidOutputs, targets: TargetTensors, match_boxes: str) -> Ma
     frame_P, object_P = np.nonzero(np.arange(max_objects) < pairs_F[:, None])
     # If the objects of a frame like different queries best, no other assignment costs less.
     best_LFM = cost_LFMN.argmin(-1)
-    assignment = np.stack(
-        (np.broadcast_to(object_P, (layers, len(object_P))), best_LFM[:, frame_P, object_P])
-    )
+    best_LP = best_LFM[:, frame_P, object_P]
+    assignment = np.stack((np.broadcast_to(object_P, best_LP.shape), best_LP))
     distinct_M = -1 - np.arange(max_objects)
     best_LFM = np.sort(np.where(np.arange(max_objects) < objects_F[:, None], best_LFM, distinct_M))
     for layer, frame in np.argwhere((best_LFM[..., 1:] == best_LFM[..., :-1]).any(-1)):
         pairs = slice(first_F[frame], first_F[frame] + pairs_F[frame])
         # Objects are the rows: they are few, and come back in order.
-        assignment[:, layer, pairs] = linear_sum_assignment(
-            cost_LFMN[layer, frame, : objects_F[frame]]
-        )
+        cost_MN = cost_LFMN[layer, frame, : objects_F[frame]]
+        assignment[:, layer, pairs] = linear_sum_assignment(cost_MN)
     device = outputs.outputs_LFNC.device
     objects_LP, queries_LP = to_device(torch.from_numpy(assignment), device).unbind()
     frames_P = to_device(torch.from_numpy(frame_P), device)

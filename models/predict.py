@@ -42,9 +42,8 @@ def predict(
         * scale_F14
         for boxes in (outputs.person_boxes_LBTN4, outputs.object_boxes_LBTN4)
     )
-    score_FN, class_FN = (
-        select_last_layer(outputs.class_logits_LBTNK).softmax(-1)[..., 1:].float().max(-1)
-    )
+    probability_FNK = select_last_layer(outputs.class_logits_LBTNK).softmax(-1).float()
+    score_FN, class_FN = probability_FNK[..., 1:].max(-1)
     relation_FNR = relation_scores(select_last_layer(outputs.relation_logits_LBTNR)).float()
     fields = persons_FN4, objects_FN4, class_FN + 1, torch.ones_like(score_FN), score_FN
     arrays = (field.cpu().numpy() for field in (*fields, relation_FNR))

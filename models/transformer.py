@@ -78,9 +78,8 @@ class EncoderLayer(nn.Module):
         The position is ``(S, D)`` or ``(I, S, D)``; `bias` as in `Attention`.
         """
         inputs = self.sublayer1.prepare(tokens_ISD)
-        tokens_ISD = self.sublayer1.add_update(
-            tokens_ISD, self.self_attn.self_attention(inputs, position, bias)
-        )
+        update = self.self_attn.self_attention(inputs, position, bias)
+        tokens_ISD = self.sublayer1.add_update(tokens_ISD, update)
         update = self.feedforward(self.sublayer2.prepare(tokens_ISD))
         return self.sublayer2.add_update(tokens_ISD, update)
 

@@ -2,11 +2,10 @@
 
 Parameter names tell the kind of file. A run's checkpoint has this network's names, so that one
 trained on single frames (``model.temporal=none``) may start one with a memory; its averaged weights
-are taken if it has them. A ResNet gives only
-the backbone. DETR (arXiv 2005.12872) gives backbone, input projection and encoder, its decoder and
-queries for both branches, and its box head for person, object and union box. Its ``class_embed`` is
-left out: it predicts COCO's classes of single objects, while a query here describes a pair, and
-half of Action Genome's objects are not COCO's.
+are taken if it has them. A ResNet gives only the backbone. DETR (arXiv 2005.12872) gives backbone,
+input projection and encoder, its decoder and queries for both branches, and its box head for
+person, object and union box. Its ``class_embed`` is left out: it predicts COCO's classes of single
+objects, while a query here describes a pair, and half of Action Genome's objects are not COCO's.
 """
 
 import re

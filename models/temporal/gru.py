@@ -49,8 +49,7 @@ class GRUMemory(nn.Module):
         memory = F.linear(state, self.cell.weight_hh, self.cell.bias_hh)
         gates = torch.sigmoid(inputs[..., : 2 * width] + memory[..., : 2 * width])
         reset, keep = gates.chunk(2, dim=-1)
-        candidate = torch.tanh(
-            torch.addcmul(inputs[..., 2 * width :], reset, memory[..., 2 * width :])
-        )
+        new_inputs, new_memory = inputs[..., 2 * width :], memory[..., 2 * width :]
+        candidate = torch.tanh(torch.addcmul(new_inputs, reset, new_memory))
         state = torch.lerp(candidate, state, keep)
         return state, state
