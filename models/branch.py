@@ -100,7 +100,7 @@ class Branch(nn.Module):
 
         Args:
             spatial_LBTND: those of `spatial`, in their slots.
-            inputs: on the device.
+            inputs: from `NetworkInput.prepare`.
             state: that of the temporal part after the slots before; None: every row begins anew.
         """
         temporal_input = spatial_LBTND[-1]

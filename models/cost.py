@@ -105,7 +105,7 @@ def count_flops(compute: Callable[[], object]) -> int:
 
 
 def count_saved_bytes(model: nn.Module, compute: Callable[[], object]) -> int:
-    """Count the bytes that `compute` saves for its backward pass, but for parameters and buffers.
+    """Count the bytes that `compute` saves for its backward pass, except parameters and buffers.
 
     A storage counts once and whole, however many tensors view it.
     """
@@ -124,9 +124,7 @@ def count_saved_bytes(model: nn.Module, compute: Callable[[], object]) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the cost of a network of ``configs/model/``, of a block of 94 slots on a CPU."""
-    parser = argparse.ArgumentParser(
-        prog="python -m models.cost", description="Parameters, FLOPs and memory of a network."
-    )
+    parser = argparse.ArgumentParser("python -m models.cost", description=__doc__)
     folder = Path(__file__).parents[1] / "configs" / "model"
     paths = {path.stem: path for path in folder.glob("*.yaml")}
     parser.add_argument("model", choices=sorted(paths))

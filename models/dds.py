@@ -137,7 +137,7 @@ class DDS(nn.Module):
         """
         index_I = inputs.valid_slots() if self.skip_padding else None
         extent_BT2, shape_BT = inputs.extent_BT2, inputs.start_BT.shape
-        inputs = inputs.blank_padding()
+        inputs = inputs.prepare()
         pixels_ICHW = inputs.pixels_BTCHW.flatten(0, 1)
         extent_I2 = None if inputs.extent_BT2 is None else inputs.extent_BT2.flatten(0, 1)
         if index_I is not None:

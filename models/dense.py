@@ -37,9 +37,9 @@ def dense_loss(
     rows, columns = logits_BTHWE.shape[2:4]
     valid_BT = valid_BT.cpu()
     extent_F2 = None if extent_BT2 is None else extent_BT2.cpu()[valid_BT]
-    persons_F14, objects_FM4 = targets.hosted_FM34[:, :1, 0], targets.hosted_FM34[:, :, 1]
+    persons_F14, objects_FM4 = targets.host_boxes_FM34[:, :1, 0], targets.host_boxes_FM34[:, :, 1]
     centres = cell_points(rows, columns, objects_FM4, extent_F2)
-    inside_FMS = _tokens_inside(objects_FM4, centres) & targets.real_FM[..., None]
+    inside_FMS = _tokens_inside(objects_FM4, centres) & targets.is_object_FM[..., None]
     person_FS = _tokens_inside(persons_F14, centres).squeeze(1)
     outside_FS = ~(inside_FMS.any(1) | person_FS)
     if extent_F2 is not None:
@@ -53,7 +53,7 @@ def dense_loss(
     frame_F = move(valid_BT.flatten().nonzero().squeeze(1))
     logits_FSE = logits_BTHWE.flatten(0, 1)[frame_F].flatten(1, 2)
     log_class_FSC = logits_FSE[..., :CLASSES].log_softmax(-1)
-    share_FS = _shares(outside_FS) * targets.real_FM.sum(1)[:, None]
+    share_FS = _shares(outside_FS) * targets.is_object_FM.sum(1)[:, None]
     background_loss = -(move(share_FS) * log_class_FSC[..., 0]).sum()
     person_loss = -(move(_shares(person_FS)) * log_class_FSC[..., PERSON]).sum()
 

@@ -60,8 +60,8 @@ class NetworkInput:
         valid_BT[0, 0] |= ~valid_BT.any()  # so every parameter has a gradient on every rank
         return to_device(valid_BT.flatten().nonzero().squeeze(1), self.pixels_BTCHW.device)
 
-    def blank_padding(self) -> "NetworkInput":
-        """Move everything to the device of the pixels, with nothing left in padding.
+    def prepare(self) -> "NetworkInput":
+        """Return the input as layers take it: on the pixels' device, with nothing in padding.
 
         Walks by segments get their order, the same for all walks.
         """

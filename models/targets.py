@@ -28,11 +28,12 @@ class TargetTensors:
     classes_FM: Tensor
     relations_FMR: Tensor
     """Multi-hot, float."""
-    hosted_FM34: Tensor
-    """`boxes_FM34` on the host, like `real_FM` and `objects`."""
-    real_FM: Tensor
+    host_boxes_FM34: Tensor
+    """`boxes_FM34` on the host, like `is_object_FM` and `objects`."""
+    is_object_FM: Tensor
+    """Bool, False on padded rows."""
     objects: tuple[int, ...]
-    """Number of real rows of each frame."""
+    """Number of objects of each frame."""
 
 
 def to_tensors(frames: Sequence[FrameTargets], device: torch.device | str = "cpu") -> TargetTensors:
@@ -42,7 +43,7 @@ def to_tensors(frames: Sequence[FrameTargets], device: torch.device | str = "cpu
     corners = np.zeros((count, max_objects, 3, 4), np.float32)
     classes = np.zeros((count, max_objects), np.int64)
     relations = np.zeros((count, max_objects, len(RELATIONS)), np.float32)
-    is_real = np.arange(max_objects) < np.array(objects, np.int64)[:, None]
+    is_object = np.arange(max_objects) < np.array(objects, np.int64)[:, None]
     for row, frame in enumerate(frames):
         height, width = frame.size_hw
         scale = np.array((width, height, width, height), np.float32)
@@ -52,7 +53,7 @@ def to_tensors(frames: Sequence[FrameTargets], device: torch.device | str = "cpu
         relations[row, : objects[row]] = frame.relations_MR()
     corners[..., 2, :2] = np.minimum(corners[..., 0, :2], corners[..., 1, :2])
     corners[..., 2, 2:] = np.maximum(corners[..., 0, 2:], corners[..., 1, 2:])
-    corners[..., 2, :] *= is_real[..., None]
+    corners[..., 2, :] *= is_object[..., None]
     low, high = corners[..., :2], corners[..., 2:]
 
     def move(array: np.ndarray) -> Tensor:
@@ -63,7 +64,7 @@ def to_tensors(frames: Sequence[FrameTargets], device: torch.device | str = "cpu
         boxes_FM34=move(boxes),
         classes_FM=move(classes),
         relations_FMR=move(relations),
-        hosted_FM34=torch.from_numpy(boxes),
-        real_FM=torch.from_numpy(is_real),
+        host_boxes_FM34=torch.from_numpy(boxes),
+        is_object_FM=torch.from_numpy(is_object),
         objects=objects,
     )

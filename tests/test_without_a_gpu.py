@@ -15,11 +15,11 @@ from bload import BlockDataset, InputError, collate_blocks, from_dataset, make_p
 from bload.batch.trees import to_device
 from models import build_model, criterion
 from models.criterion import Criterion, loss_divisors
-from models.flat import FlatCore
 from models.matcher import Matches, matching_cost
 from models.network_input import NetworkInput
 from models.targets import to_tensors
 from models.temporal import TEMPORAL_PARTS
+from models.tensor_network import TensorNetwork
 from tests.models.conftest import annotate
 from training import ranks
 from training.compose import compose_job
@@ -120,10 +120,10 @@ def test_what_is_recorded_copies_nothing_and_waits_for_nothing(gpu, part):
         model = build_model(cfg.model).train()
         pixels = torch.zeros(2, 4, 3, 64, 64, dtype=torch.uint8)
     inputs = NetworkInput(pixels, STARTS, STARTS, torch.rand(2, 4, 2) / 2 + 0.5, torch.ones(2, 4))
-    core = FlatCore(model, inputs, partial(torch.autocast, "cuda", cache_enabled=False))
-    tensors = core.tensors(inputs)
+    network = TensorNetwork(model, inputs, partial(torch.autocast, "cuda", cache_enabled=False))
+    tensors = network.tensors(inputs)
     gpu.waits, gpu.copies = 0, 0
-    core(*tensors)
+    network(*tensors)
     assert (gpu.waits, gpu.copies) == (0, 0)
 
 

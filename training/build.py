@@ -22,8 +22,8 @@ from models import build_model
 from models.backbone import freeze_first_stage
 from models.criterion import Criterion
 from models.dds import DDS
-from models.flat import trained_fields
 from models.network_input import NetworkInput
+from models.tensor_network import trained_fields
 from training.ablations import Ablation
 from training.config import TrainConfig, TrainJob
 from training.data import Data, ToInputs

@@ -194,7 +194,7 @@ def evaluate(
                 where = "the beginning of this evaluation"
                 raise Stopped(signal_number, f"the same command goes on from {where}")
     meter = RecallMeter(iou).merge(ranks.gather(own_meter.state()))
-    figures = meter.summary() | (source.yardsticks.recall(meter) if source.yardsticks else {})
+    figures = meter.summary() | (source.yardsticks.summary(meter) if source.yardsticks else {})
     seconds = time.perf_counter() - started_at
     return figures | {"seconds": seconds, "frames_per_second": figures["frames"] / seconds}, meter
 

@@ -20,9 +20,9 @@ from torch import Tensor, nn
 
 from bload import BlockLoader
 from models.dds import DDS
-from models.flat import FlatCore, trained_fields
 from models.network_input import NetworkInput
 from models.outputs import Outputs
+from models.tensor_network import TensorNetwork, trained_fields
 from training.config import TrainJob
 from training.data import ToInputs
 from training.ranks import Ranks, autocast
@@ -35,7 +35,7 @@ MOST_DEVIATION = {"off": 0.01, "auto": 0.1, "bf16": 0.1}
 class Recorded(nn.Module):
     """A network whose training pass is replayed; other batches than the example's are computed."""
 
-    def __init__(self, core: FlatCore, example: NetworkInput) -> None:
+    def __init__(self, core: TensorNetwork, example: NetworkInput) -> None:
         super().__init__()
         tensors = tuple(values.clone() for values in core.tensors(example))  # a replay reads these
         self.shapes = [(values.shape, values.dtype) for values in tensors]
@@ -127,7 +127,7 @@ def record_and_compare(
         for parameter in zeros:
             nn.init.normal_(parameter, std=0.02)
         plain = both_passes(model)
-        network = Recorded(FlatCore(model, inputs, precision), inputs)
+        network = Recorded(TensorNetwork(model, inputs, precision), inputs)
         replayed = both_passes(network)
     finally:  # what fails here trains without graphs
         for parameter in zeros:

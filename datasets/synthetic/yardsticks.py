@@ -26,7 +26,7 @@ class Yardsticks:
     In 0..1, for one pair per object, expected over what the observer does not know.
     """
 
-    def recall(self, meter: RecallMeter) -> dict[str, float]:
+    def summary(self, meter: RecallMeter) -> dict[str, float]:
         """Return the figures of observers, and the meter's of memory-dependent triplets."""
         memory_G = np.concatenate([self.memory_of[name] for name in meter.names])
         finite = {name: value for name, value in self.figures.items() if value == value}

@@ -20,7 +20,7 @@ def test_targets_are_shares_of_the_native_frame():
     scale = torch.tensor((200, 120, 200, 120.0))
     for frame, annotation in enumerate(annotations):
         count = len(annotation.object_classes_M)
-        assert targets.real_FM[frame].sum() == targets.objects[frame] == count
+        assert targets.is_object_FM[frame].sum() == targets.objects[frame] == count
         person, objects, union = (
             box_convert(boxes[frame], "cxcywh", "xyxy")[:count] * scale
             for boxes in targets.boxes_FM34.unbind(2)

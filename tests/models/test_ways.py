@@ -11,9 +11,9 @@ from torch._dynamo.testing import CompileCounterWithBackend
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import models.dds
-from models.flat import FlatCore, trained_fields
 from models.network_input import NetworkInput
 from models.temporal import TEMPORAL_PARTS
+from models.tensor_network import TensorNetwork, trained_fields
 from tests.models.conftest import gradients, loss_of, random_input, tiny
 
 
@@ -122,11 +122,11 @@ def test_walks_by_slots_have_the_outputs_and_gradients_of_walks_by_segments(inpu
     """With dropout, which draws in the same order."""
     model = tiny(temporal=part, time="gap", dropout=0.2)
     inputs = replace(inputs, gap_BT=torch.arange(18.0).view(3, 6))
-    core = FlatCore(model, inputs)
+    network = TensorNetwork(model, inputs)
     torch.manual_seed(1)
     wanted = all_of(trained_fields(model(inputs)), model)
     torch.manual_seed(1)
-    found = all_of(core(*core.tensors(inputs)), model)
+    found = all_of(network(*network.tensors(inputs)), model)
     torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-12)
 
 
@@ -139,10 +139,10 @@ def test_it_is_one_graph_for_every_batch_of_a_shape(slots, backend):
     model, counter = tiny(temporal_layers=1), CompileCounterWithBackend(backend)
     for lengths in ([slots - 5, 5], [3] * (slots // 3), [slots // 2]):
         inputs = random_input([lengths], slots)
-        core = FlatCore(model, inputs)
-        compiled = torch.compile(core.forward, fullgraph=True, backend=counter)
+        network = TensorNetwork(model, inputs)
+        compiled = torch.compile(network.forward, fullgraph=True, backend=counter)
         wanted = all_of(trained_fields(model(inputs)), model)
-        found = all_of(compiled(*core.tensors(inputs)), model)
+        found = all_of(compiled(*network.tensors(inputs)), model)
         torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-12)
     assert counter.frame_count == 1
 
@@ -164,9 +164,9 @@ def test_a_further_slot_takes_at_most_350_calls():
 
     def calls(slots):
         inputs, model = random_input([[slots]], slots=slots), tiny()
-        core = FlatCore(model, inputs)
+        network = TensorNetwork(model, inputs)
         with Calls() as counted:
-            outputs = torch.cat([values.flatten() for values in core(*core.tensors(inputs))])
+            outputs = torch.cat([values.flatten() for values in network(*network.tensors(inputs))])
             torch.autograd.grad(outputs.sum(), [*model.parameters()], allow_unused=True)
         return counted.count
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from datasets.letterbox import Letterbox
-from models.flat import FlatCore
+from models.tensor_network import TensorNetwork
 from tests.training.jobs import one_rank, open_and_leave, take_steps
 from training import build, graph
 from training.data import open_data
@@ -45,14 +45,14 @@ def test_what_is_recorded_trains_as_before(config, order, capsys):
 
 def test_pictures_with_margins_are_replayed_after_an_example_without(config, order, monkeypatch):
     replays, letterbox = [], Letterbox.__call__
-    forward = FlatCore.forward
+    forward = TensorNetwork.forward
 
     def first_fills(self, batch, *args):
         batch, extent_BT2 = letterbox(self, batch, *args)
         return batch, extent_BT2 if order else None
 
     monkeypatch.setattr(Letterbox, "__call__", first_fills)
-    monkeypatch.setattr(FlatCore, "forward", lambda *args: replays.append(1) or forward(*args))
+    monkeypatch.setattr(TensorNetwork, "forward", lambda *args: replays.append(1) or forward(*args))
     steps = [*take_steps(config(AUTO, "train.epochs=1", "dataset.frame_size=[48,32]"), one_rank())]
     assert len(replays) == 1 + len(steps)  # the comparison, and each step
 

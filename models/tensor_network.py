@@ -20,7 +20,7 @@ from models.outputs import Outputs
 INPUT_FIELDS = [field.name for field in fields(NetworkInput)]
 
 
-class FlatCore(nn.Module):
+class TensorNetwork(nn.Module):
     """A network in training, tensors in and tensors out.
 
     Args:
