@@ -18,7 +18,7 @@ from bload import InputError
 from experiments.interleaved import add_all_clips, on_ranks, sweep_jobs, time_turns
 from experiments.intervals import Interval, ratio
 from experiments.study import markdown, report_rows
-from training import paper
+from training import paper_figures
 from training.ranks import Ranks
 
 
@@ -45,7 +45,7 @@ def tables(rows: pd.DataFrame) -> str:
     speed = [
         ["by slots processed", *(f"{slots.naive / slots[name]:.3f}" for name in others)],
         [measured, *(faster[name].text(2) for name in others)],
-        ["the paper", *(paper.cell(name, "speed") for name in others)],
+        ["the paper", *(paper_figures.cell(name, "speed") for name in others)],
     ]
     loaders["ms"] = 1000 * rows.groupby("loader").seconds_a_step.mean()
     costs = [

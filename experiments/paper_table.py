@@ -24,7 +24,7 @@ from datasets.files import exit_on_input_error
 from experiments import epoch_time, study
 from experiments.intervals import corrected, signed, t_interval
 from experiments.runs import compared_keys, name_splits, name_ways, read_runs, refuse_mixtures
-from training import paper, sweep_table
+from training import paper_figures, sweep_table
 
 LOADER, SEED = "loader.name", "train.seed"
 LOADERS = ("naive", "sampling", "mix", "bload", "bload_exact")
@@ -114,14 +114,14 @@ def overview(
         for way, runs in ways.items():
             value = values.get(way, nan)
             summary = {"loader": way, **runs.iloc[0].reindex(["t_max", "lengths"])}
-            is_papers = way != "bload_exact" and figure and paper.is_papers_loader(summary)
-            known = (paper.cell(way, figure) or "-") if is_papers else ""
+            is_papers = way != "bload_exact" and figure and paper_figures.is_papers_loader(summary)
+            known = (paper_figures.cell(way, figure) or "-") if is_papers else ""
             ours = "" if isnan(value) else f"{value:,.{digits}f}"
             cells.append(" / ".join(filter(None, (known, ours))))
         if any(cells):
             rows.append([name, *cells])
     table = study.markdown(rows, ["", *ways])
-    notes += [f"`{mark}` {words}." for mark, words in paper.MARKS.items() if mark in table]
+    notes += [f"`{mark}` {words}." for mark, words in paper_figures.MARKS.items() if mark in table]
     return "\n\n".join([table, *notes])
 
 

@@ -13,7 +13,7 @@ COMMANDS = [
     *("ablations", "alternatives", "balance", "convergence", "deadlock"),
     *("epoch_time", "horizon", "movielens", "one_rank", "paper_table", "rates", "sync"),
     *("open_questions", "tmax_sweep"),
-    *(pytest.param(name, marks=pytest.mark.slow) for name in ("lengths", "paper")),
+    *(pytest.param(name, marks=pytest.mark.slow) for name in ("lengths", "sources")),
     "benchmarks/__main__ --tables packing loading scaling trainer gpu chunks",
 ]
 

@@ -1,6 +1,6 @@
 """The paper's figures: where each can be read, and what packing alone gives beside them.
 
-python -m experiments.paper    # writes docs/results/sources.md and docs/results/padding.md
+python -m experiments.sources    # writes docs/results/sources.md and docs/results/padding.md
 """
 
 from itertools import product
@@ -13,7 +13,7 @@ from bload.table import table_rows
 from datasets.files import exit_on_input_error
 from experiments.intervals import Interval
 from experiments.study import make_parser, markdown, publish
-from training import paper
+from training import paper_figures
 
 NAMES = {
     "padding": "padded slots",
@@ -21,15 +21,16 @@ NAMES = {
     "minutes": "minutes per epoch",
     "recall": "Recall@20",
 }
-"""Figure of `training.paper` -> its name."""
+"""Figure of `training.paper_figures` -> its name."""
 LOADERS = ["naive", "sampling", "sampling clips=all", "mix", "bload", "bload_exact"]
 
 
 def derived_figures() -> dict[str, str]:
-    """Return what follows from Action Genome's lengths, for the sources of `paper.FIGURES`."""
+    """Return what follows from Action Genome's lengths, for sources of `paper_figures.FIGURES`."""
     lengths = action_genome_lengths("train")
     frames, t_max = int(lengths.sum()), int(lengths.max())
-    fewer = int(frames + paper.figure("bload", "padding")) // t_max  # the most that pad no more
+    slots = frames + int(paper_figures.figure("bload", "padding"))
+    fewer = slots // t_max  # the most that pad no more
     nearest_work = [f"{k * t_max - frames:,} slots in {k:,} blocks" for k in (fewer, fewer + 1)]
     sampling, mix = (make_plan(lengths, packer) for packer in ("sampling", "mix"))
     return {
@@ -43,11 +44,11 @@ def sources() -> str:
     """Tabulate every figure with its source."""
     values = derived_figures()
     rows = [
-        [loader, NAMES[name], paper.cell(loader, name), source.format(**values)]
-        for (loader, name), (*_, source) in paper.FIGURES.items()
+        [loader, NAMES[name], paper_figures.cell(loader, name), source.format(**values)]
+        for (loader, name), (*_, source) in paper_figures.FIGURES.items()
     ]
     heads = ["loader", "figure", "the paper", "where it can be read"]
-    notes = [f"`{mark}` {words}." for mark, words in paper.MARKS.items()]
+    notes = [f"`{mark}` {words}." for mark, words in paper_figures.MARKS.items()]
     return "\n\n".join([markdown(rows, heads, words=4), *notes])
 
 
@@ -64,7 +65,7 @@ def packing() -> str:
     ]
     table = []
     for name, key, digits in lines:
-        if known := [paper.cell(loader, key) for loader in LOADERS if key in NAMES]:
+        if known := [paper_figures.cell(loader, key) for loader in LOADERS if key in NAMES]:
             table.append([f"{name}: the paper", *known])
         texts = (Interval(float(figure)).text(digits) for figure in packed[key])
         table.append(["ours" if known else name, *texts])
@@ -73,7 +74,7 @@ def packing() -> str:
 
 def times_less() -> str:
     """Say how many times as much as the paper's packing `naive` pads, on average and by epoch."""
-    lengths, naive = action_genome_lengths("train"), paper.figure("naive", "padding")
+    lengths, naive = action_genome_lengths("train"), paper_figures.figure("naive", "padding")
     plans = product(range(4), range(60))
     pads = np.array(
         [make_plan(lengths, "bload", None, seed, epoch).padding for seed, epoch in plans]
@@ -87,7 +88,7 @@ def times_less() -> str:
 
 
 if __name__ == "__main__":
-    make_parser("paper", __doc__).parse_args()
+    make_parser("sources", __doc__).parse_args()
     with exit_on_input_error():
-        publish("paper", f"{sources()}\n\n{times_less()}", committed=True)
+        publish("sources", f"{sources()}\n\n{times_less()}", committed=True)
         publish("padding", packing(), committed=True)
