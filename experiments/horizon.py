@@ -53,9 +53,8 @@ def subtract(runs: pd.DataFrame, other: str, key: str = "recall") -> pd.DataFram
 
 def hypotheses(runs: pd.DataFrame) -> dict[str, pd.Series]:
     """Return differences that were predicted to be above 0: words -> points by seed."""
-    fresh, first, fixed, table = (
-        subtract(runs, way) for way in ("sampling", FIRST, FIXED, NO_TABLE)
-    )
+    ways = "sampling", FIRST, FIXED, NO_TABLE
+    fresh, first, fixed, table = (subtract(runs, way) for way in ways)
     shortest, longest = fresh.columns[[0, -1]]
     return {
         "the gain over fresh clips grows with the horizon": fresh[longest] - fresh[shortest],
@@ -104,20 +103,17 @@ def tables(folder: Path) -> str:
 def split_tables(runs: pd.DataFrame) -> list[str]:
     """Tabulate the runs that were read on one split: Recall@20, differences, predictions."""
     horizons = [name_dwell(dwell) for dwell in sorted(runs[DWELL].unique())]
-    recall = (
-        runs.groupby(["way", DWELL]).recall.apply(lambda seeds: t_interval(seeds).text()).unstack()
-    )
+    by_way = runs.groupby(["way", DWELL]).recall
+    recall = by_way.apply(lambda seeds: t_interval(seeds).text()).unstack()
     work = runs.groupby("way")[["epochs", "all_steps", "slots", "deleted"]].mean()
-    rows = [
-        [name, *[""] * 4, *map("{:.1f}".format, recalls)] for name, recalls in observe(runs).items()
-    ]
+    observed = observe(runs).items()
+    rows = [[name, *[""] * 4, *map("{:.1f}".format, recalls)] for name, recalls in observed]
     differences = []
     for way in (way for way in WAYS if way in work.index):
         rows.append([way, *map("{:,.0f}".format, work.loc[way]), *recall.loc[way].fillna("")])
         if way != "bload":
-            differences.append(
-                [f"`bload` minus {way}", *corrected(subtract(runs, way).T.to_numpy())]
-            )
+            points = subtract(runs, way).T.to_numpy()
+            differences.append([f"`bload` minus {way}", *corrected(points)])
         if way == "sampling":
             points = subtract(runs, way, "remembered").T.to_numpy()
             differences.append([f"`bload` minus {way}, needs memory", *corrected(points)])

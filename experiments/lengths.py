@@ -66,7 +66,7 @@ def kinds() -> Iterator[tuple[str, list[np.ndarray]]]:
         yield name + CUT, [np.minimum(lengths, law["cut"]) for lengths in draws]
 
 
-def count(kind: str, draws: Sequence[np.ndarray], ranks: int = RANKS) -> pd.DataFrame:
+def count(kind: str, draws: Sequence[np.ndarray]) -> pd.DataFrame:
     """Count a row for each loader and draw; `times` is naive's slots over the loader's."""
     rows = []
     for seed, lengths in enumerate(draws):
@@ -75,8 +75,8 @@ def count(kind: str, draws: Sequence[np.ndarray], ranks: int = RANKS) -> pd.Data
             size = 2 * longest if loader == DOUBLE else longest
             packer = "bload_exact" if loader == DOUBLE else loader
             plan = sized_plan(lengths, packer, size, "error", seed, 0, size)
-            schedule = make_schedule(plan, ranks, size)
-            slots = ranks * int(schedule.loads().max(axis=1).sum())
+            schedule = make_schedule(plan, RANKS, size)
+            slots = RANKS * int(schedule.loads().max(axis=1).sum())
             naive = naive or slots  # the first of all
             row = {"kind": kind, "loader": loader, "t_max": longest}
             row |= {"padding": plan.padding, "cv": lengths.std() / mean, "closed": longest / mean}

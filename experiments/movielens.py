@@ -202,9 +202,8 @@ def search_rates(wheel: Path) -> dict[tuple, float]:
         means = rows[rows.stage == "search"].groupby([*PAIR, "rate"]).validation.mean()
         for pair in SEEDS:
             rates, best_rate[pair] = means[pair].index.tolist(), float(means[pair].idxmax())
-            new_rates[pair] = {rates[0]: [rates[0] / 2], rates[-1]: [2 * rates[-1]]}.get(
-                best_rate[pair], []
-            )
+            outward = {rates[0]: [rates[0] / 2], rates[-1]: [2 * rates[-1]]}
+            new_rates[pair] = outward.get(best_rate[pair], [])
     return best_rate
 
 

@@ -2,12 +2,12 @@
 
     python -m experiments.open_questions --measure   # 1 to 1,000 frames, 10 minutes
     python train.py experiment=coherence             # and the other in its file
-    python -m experiments.open_questions -m dataset=thinned dataset.left_out=0,0.3,0.6 ...
+    python -m experiments.open_questions train -m dataset=thinned dataset.left_out=0,0.3,0.6 ...
     python -m experiments.runs runs/NAME results/open_questions/NAME  # coherence, thinned
     python -m experiments.open_questions [FOLDER]    # the tables
 
-Words with ``=`` train as train.py does, with two data sets more; the page has the whole line. The
-last table is of `experiments.speakers`. Predictions: dev/LOG.md, "Open questions".
+The word ``train`` starts train.py, with two data sets more; the page has the whole line. The last
+table is of `experiments.speakers`. Predictions: dev/LOG.md, "Open questions".
 """
 
 import runpy
@@ -122,6 +122,7 @@ def tables(folder: Path) -> str:
 
 
 if __name__ == "__main__":
-    if any("=" in word for word in sys.argv[1:] if not word.startswith("-")):
-        runpy.run_path(str(study.ROOT / "train.py"), run_name="__main__")
+    if sys.argv[1:2] == ["train"]:
+        del sys.argv[1]
+        runpy.run_path(str(study.ROOT / "train.py"), run_name="__main__")  # ends the process
     study.report_runs("open_questions", __doc__, tables, measure=time_extreme)

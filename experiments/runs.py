@@ -102,9 +102,8 @@ def finished_runs(folder: Path) -> list[Path]:
 def run_row(folder: Path) -> dict:
     """Return a run's config, summary and commit, and the mean of the last tenth of its losses."""
     config = pd.json_normalize(read_json(folder / "config.json")).iloc[0].to_dict()
-    losses = [
-        line["loss"] for _, line in read_lines(folder / "metrics.jsonl") if line["kind"] == "step"
-    ]
+    lines = read_lines(folder / "metrics.jsonl")
+    losses = [line["loss"] for _, line in lines if line["kind"] == "step"]
     last = {"last_loss": np.mean(losses[-max(len(losses) // 10, 1) :]) if losses else np.nan}
     commit = read_json(folder / "made_on.json")["git"]
     summary = read_json(folder / "summary.json")

@@ -75,10 +75,9 @@ def packing() -> str:
 def times_less() -> str:
     """Say how many times as much as the paper's packing `naive` pads, on average and by epoch."""
     lengths, naive = action_genome_lengths("train"), paper_figures.figure("naive", "padding")
-    plans = product(range(4), range(60))
-    pads = np.array(
-        [make_plan(lengths, "bload", None, seed, epoch).padding for seed, epoch in plans]
-    )
+    epochs = product(range(4), range(60))
+    plans = (make_plan(lengths, "bload", None, seed, epoch) for seed, epoch in epochs)
+    pads = np.array([plan.padding for plan in plans])
     return (
         f"Over {pads.size} epochs (seeds 0 to 3) `bload` pads {pads.mean():,.0f} slots "
         f"on average. Naive padding pads {naive / pads.mean():.0f} times as many, "

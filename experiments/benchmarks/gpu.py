@@ -301,6 +301,7 @@ PARTS = {
 CARD = {"card": "", "matrix product, TFLOP/s": ",.3g", "data sheet": ",.0f"}
 CARD |= {"recomputed, %": ".0f", "walk, % of a step": ".0f"}  # of earlier runs alone
 RATE = {"graphs": "", "frames/s": ",.0f"}
+OWN_RUN = {**RATE, "waits for data, %": ".0f"}
 LOADED = {"loader": "", "turn": ".0f", "blocks": ".0f", **RATE}
 LOADED |= {"share of peak, %": ".1f", "GiB": ".1f"}  # shares are of earlier runs
 LOADED |= {"steps": ",.0f", "padded": ",.0f", "deleted": ",.0f"}
@@ -310,9 +311,7 @@ TABLES = {
     "card": Table("The card:", CARD),
     "loaders": Table("`model=dds`, bf16:", LOADED),
     "steps": Table("A step of `bload_exact`, 94 slots of 600 x 800:", STEPS),
-    "own run": Table(
-        "`train.py loader=bload train.workers=4`:", {**RATE, "waits for data, %": ".0f"}
-    ),
+    "own run": Table("`train.py loader=bload train.workers=4`:", OWN_RUN),
     "walks": Table("A GRU of 256, both passes over 6 blocks of 94:", {"walk": "", "ms": ".2f"}),
     "language model": Table(
         "A Llama of 104 million weights, bf16, the second of two epochs:",

@@ -19,6 +19,6 @@ def test_a_law_meets_its_published_quantiles_mean_and_deviation(law):
 
 
 def test_sequences_longer_than_half_a_block_find_partners_in_one_twice_as_long():
-    found = count("own", [np.array([100, *[60] * 299])], ranks=1).set_index("loader")
+    found = count("own", [np.array([100, *[60] * 2399])]).set_index("loader")
     assert found.times.bload_exact == 1
     assert found.times[DOUBLE] == pytest.approx(1.5, rel=0.02)
