@@ -11,7 +11,7 @@ BORDERS = {"inclusive": 1.0, "continuous": 0.0}
 """Name -> number added to the difference of two corners."""
 
 
-def overlaps(boxes_4: np.ndarray, others_4: np.ndarray, iou: str = "inclusive") -> np.ndarray:
+def overlaps(boxes_4: np.ndarray, others_4: np.ndarray, iou: str) -> np.ndarray:
     """Return the IoU of boxes ``(..., 4)`` with others ``(..., 4)``, broadcast, float64 ``(...)``.
 
     Two empty boxes overlap by 0. Inclusive boxes meet while less than one pixel lies between them.

@@ -56,9 +56,7 @@ _CHUNK = 32  # frames; the score table of 100 pairs each then stays in a core's 
 
 
 def triplet_ranks(
-    predictions: Sequence[FramePrediction],
-    targets: Sequence[FrameTargets],
-    iou: str = "inclusive",
+    predictions: Sequence[FramePrediction], targets: Sequence[FrameTargets], iou: str
 ) -> np.ndarray:
     """Return the rank of every ground-truth triplet under each constraint, int16 ``(S, G)``.
 
@@ -73,11 +71,7 @@ def triplet_ranks(
 
 
 def top_triplets(
-    prediction: FramePrediction,
-    target: FrameTargets,
-    constraint: str,
-    k: int,
-    iou: str = "inclusive",
+    prediction: FramePrediction, target: FrameTargets, constraint: str, k: int, iou: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return the first `k`, at most 100, of one frame's list, by which `triplet_ranks` ranks.
 

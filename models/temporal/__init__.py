@@ -1,8 +1,7 @@
 """Temporal parts: how the embeddings of earlier frames reach the present one.
 
 A part is one class of layers, which `models.temporal.layers.TemporalStack` calls, and one entry in
-`TEMPORAL_PARTS`, which ``model.temporal`` names; tests cover all entries. Modules that need torch
-are imported when a layer is built, so that configs can be checked without it.
+`TEMPORAL_PARTS`, which ``model.temporal`` names; tests cover all entries.
 
 | name | what a query sees of the past | T slots take |
 | --- | --- | --- |
@@ -35,4 +34,5 @@ TEMPORAL_PARTS: dict[str, Callable[..., Any]] = {
     "scan": partial(_memory_layer, "scan", "ScanMemory"),
     "none": partial(_layer, "layers", "FrameLayer"),
 }
-"""Name -> builder of a layer, from width, heads, feedforward, dropout and norm_first."""
+"""Name -> builder of a layer, from width, heads, feedforward, dropout and norm_first. Modules are
+strings, imported when a layer is built, so that configs can be checked without torch."""

@@ -44,10 +44,8 @@ def test_after_a_failure_the_old_file_is_there(content, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(errno.ENOSPC, "no space")))
     with pytest.raises(InputError, match="no space"):
         write_whole(path, content, previous)
-    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {
-        "last.pt": "old",
-        "previous.pt": "older",
-    }
+    found = {file.name: file.read_text() for file in tmp_path.iterdir()}
+    assert found == {"last.pt": "old", "previous.pt": "older"}
 
 
 def test_a_file_system_that_cannot_sync_folders_will_do(tmp_path, monkeypatch):

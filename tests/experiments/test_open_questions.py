@@ -10,15 +10,13 @@ from tests.training.conftest import WORLD
 
 
 def config(root, **keys):
-    return open_questions.ChangedConfig(
-        name="thinned", root=str(root), frame_size=[32, 32], **vars(WORLD) | keys
-    )
+    keys |= {"name": "thinned", "root": str(root), "frame_size": [32, 32]}
+    return open_questions.ChangedConfig(**vars(WORLD) | keys)
 
 
 def test_frames_are_left_out_at_random_and_gaps_grow(data_root):
-    whole, thin, again, bare = (
-        build_source(config(data_root, left_out=share), "train") for share in (0, 0.5, 0.5, 0.95)
-    )
+    configs = (config(data_root, left_out=share) for share in (0, 0.5, 0.5, 0.95))
+    whole, thin, again, bare = (build_source(cfg, "train") for cfg in configs)
     assert thin.names == whole.names == bare.names
     names = [[frame.name for frame in video.frames] for video in thin.videos]
     assert names == [[frame.name for frame in video.frames] for video in again.videos]

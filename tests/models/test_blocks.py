@@ -73,8 +73,7 @@ def test_a_block_gives_the_outputs_and_gradients_of_its_videos_alone(temporal, k
 
     # The same comparison fails with a wrong start table, if there is a memory to leak.
     start[0, len(videos[0])] = False
-    criterion(model(NetworkInput(frames, start, valid, gap_BT=gap_BT)), targets, valid, total)[
-        "loss"
-    ].backward()
+    outputs = model(NetworkInput(frames, start, valid, gap_BT=gap_BT))
+    criterion(outputs, targets, valid, total)["loss"].backward()
     leak = (gradients(model) - apart).abs().max()
     assert leak > 1e-4 if temporal != "none" else leak < 1e-11

@@ -75,9 +75,8 @@ def restated(
                     sums["giou"] += 1 - generalized_box_iou(corners(box), corners(true)).item()
                 attention = relations[:3].log_softmax(0)
                 sums["attention"] -= sum(attention[r].item() for r in range(3) if labels_MR[m, r])
-                sums["labels"] += sum(
-                    focal(relations[r].item(), bool(labels_MR[m, r])) for r in range(3, 26)
-                )
+                labels = ((relations[r].item(), bool(labels_MR[m, r])) for r in range(3, 26))
+                sums["labels"] += sum(focal(*label) for label in labels)
     expected_pairs, expected_weight = loss_divisors(targets.objects, QUERIES).tolist()
     assert pairs == pytest.approx(expected_pairs)
     assert weight == pytest.approx(expected_weight)

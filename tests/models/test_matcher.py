@@ -68,9 +68,8 @@ def test_objects_that_compete_for_a_query_are_matched_as_scipy_does():
     frames, queries = 40, 6
     predictions = predictions_for(2, 2, frames, queries)
     with torch.no_grad():
-        predictions.outputs_LFNC[:, : frames // 2, 1:] += (
-            3  # the first query is best for all objects
-        )
+        # The first query is best for all objects.
+        predictions.outputs_LFNC[:, : frames // 2, 1:] += 3
     targets = to_tensors(annotate(2, frames, most=8))
     cost_LFMN = matching_cost(predictions, targets, "worst").detach()
     matches = match(predictions, targets, "worst")

@@ -33,9 +33,8 @@ def test_frames_boxes_and_labels_are_those_of_the_fields_parser():
                     repeated += any(len({*said}) < len(said) for _, _, said in theirs[2])
             if small_boxes == "computed":
                 dropped -= np.diff([step.frames for step in found.remaining])
-    assert (
-        min(dropped[[0, 1, 2, 4]]) > 100
-    )  # so that every rule was hit, as were labels that repeat
+    # Every rule was hit, as were labels that repeat.
+    assert min(dropped[[0, 1, 2, 4]]) > 100
     assert repeated > 100
     assert relations > 10_000
 

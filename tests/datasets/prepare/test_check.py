@@ -28,9 +28,8 @@ def counts(root):
 
 def counting_frames(root):
     """Frames with a visible object and a person, as the files say it."""
-    entries_of, person_of = (
-        read_pickle(root / "annotations" / file) for file in (OBJECTS_FILE, PERSONS_FILE)
-    )
+    files = OBJECTS_FILE, PERSONS_FILE
+    entries_of, person_of = (read_pickle(root / "annotations" / file) for file in files)
     return [
         name
         for name, entries in entries_of.items()

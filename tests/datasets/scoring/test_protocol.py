@@ -103,7 +103,7 @@ def test_ties_have_one_order():
     rng = np.random.default_rng(6)
     drawn = [draw_frame(rng, f"{i}", int(rng.integers(31))) for i in range(70)]
     drawn = [(tied(prediction, rng), target) for prediction, target in drawn]
-    ranks_SG = triplet_ranks(*zip(*drawn, strict=True))
+    ranks_SG = triplet_ranks(*zip(*drawn, strict=True), "inclusive")
     for ranks_G, constraint in zip(ranks_SG[1:], CONSTRAINTS[1:], strict=True):
         slow = [slow_ranks(slow_list(p, constraint), t, "inclusive") for p, t in drawn]
         assert (np.minimum(ranks_G, 1000) == np.concatenate(slow)).all()
@@ -115,9 +115,10 @@ def test_the_triplets_shown_are_those_that_the_ranks_count():
         rng = np.random.default_rng(seed)
         prediction, target = draw_frame(rng, "v.mp4/000001.png", 12)
         prediction = tied(prediction, rng)
-        ranks_SG = triplet_ranks([prediction], [target])
+        ranks_SG = triplet_ranks([prediction], [target], "inclusive")
         for (row, constraint), k in product(enumerate(CONSTRAINTS), (1, 8, 20, 100)):
-            pair_K, relation_K, score_K, hit_K = top_triplets(prediction, target, constraint, k)
+            listed = top_triplets(prediction, target, constraint, k, "inclusive")
+            pair_K, relation_K, score_K, hit_K = listed
             assert (np.diff(score_K) <= 0).all()
             assert len(pair_K) == len(relation_K) <= (min(k, 36) if constraint == "with" else k)
             classes_K = prediction.object_classes_P[pair_K]
