@@ -65,12 +65,9 @@ class Letterbox:
             picture_TCHW = batch.inputs_BT[block, slots, :, :height, :width]
             limit_hw = canvas_hw
             if self.augmentation:
+                union_4 = self.source.videos[video].union_box()
                 picture_TCHW, targets[video_frames], share = self.augmentation(
-                    picture_TCHW,
-                    targets[video_frames],
-                    self.source.videos[video].union_box(),
-                    video,
-                    epoch,
+                    picture_TCHW, targets[video_frames], union_4, video, epoch
                 )
                 limit_hw = max(1, round(share * limit_hw[0])), max(1, round(share * limit_hw[1]))
             height, width = fit((picture_TCHW.shape[-2], picture_TCHW.shape[-1]), limit_hw)

@@ -13,7 +13,7 @@ other work, so the time of an epoch is that of `experiments.epoch_time`, on the 
 """
 
 from collections.abc import Iterator, Sequence
-from math import isnan, nan
+from math import nan
 from pathlib import Path
 
 import pandas as pd
@@ -22,7 +22,7 @@ from bload.errors import plural
 from bload.packing.packers import PACKERS
 from datasets.files import exit_on_input_error
 from experiments import epoch_time, study
-from experiments.intervals import corrected, signed, t_interval
+from experiments.intervals import Interval, corrected, signed, t_interval
 from experiments.runs import compared_keys, name_splits, name_ways, read_runs, refuse_mixtures
 from training import paper_figures, sweep_table
 
@@ -110,19 +110,23 @@ def overview(
     ways = {way: runs for way, runs in ways.items() if shown is None or way in shown}
     rows = []
     for name, (figure, digits, values) in measures.items():
-        cells = []
-        for way, runs in ways.items():
-            value = values.get(way, nan)
-            summary = {"loader": way, **runs.iloc[0].reindex(["t_max", "lengths"])}
-            is_papers = way != "bload_exact" and figure and paper_figures.is_papers_loader(summary)
-            known = (paper_figures.cell(way, figure) or "-") if is_papers else ""
-            ours = "" if isnan(value) else f"{value:,.{digits}f}"
-            cells.append(" / ".join(filter(None, (known, ours))))
+        cells = [
+            beside_papers(way, runs, figure, Interval(values.get(way, nan)).text(digits))
+            for way, runs in ways.items()
+        ]
         if any(cells):
             rows.append([name, *cells])
     table = study.markdown(rows, ["", *ways])
     notes += [f"`{mark}` {words}." for mark, words in paper_figures.MARKS.items() if mark in table]
     return "\n\n".join([table, *notes])
+
+
+def beside_papers(way: str, runs: pd.DataFrame, figure: str, ours: str) -> str:
+    """Return a cell: the paper's figure / ours; ours alone for ways or lengths not in the paper."""
+    summary = {"loader": way, **runs.iloc[0].reindex(["t_max", "lengths"])}
+    is_papers = way != "bload_exact" and figure and paper_figures.is_papers_loader(summary)
+    known = (paper_figures.cell(way, figure) or "-") if is_papers else ""
+    return " / ".join(filter(None, (known, ours)))
 
 
 def recall_table(runs: pd.DataFrame, title: str) -> str:

@@ -42,27 +42,18 @@ def check(root: Path, workers: int = 1) -> tuple[str, Problems, str]:
     size_of: dict[str, tuple[int, int]] = {}
     for split in SPLITS if synthetic else read.PUBLISHED_SPLITS:
         annotations = read.filter_annotations(entries_of, person_of, split, small_boxes)
-        for kind, examples in annotations.problems.examples.items():
-            problems.add(kind, *examples)
+        add_problems(problems, split, annotations)
         heads = (split, "frames", "videos", "objects")
         lines += ["", tabulate(annotations.remaining, heads, intfmt=",")]
         if not synthetic:
             lengths = action_genome_lengths(split)
             lines += [f"published are {lengths.sum():,} frames of {len(lengths):,} videos"]
-        if not annotations.videos:
-            problems.add("splits without a video that counts", split)
-        for video in annotations.videos:
-            for frame in video.frames:
-                size_of[frame.name] = frame.size_hw
-                if split != "train" and not len(frame.relations_G2):
-                    problems.add("frames without a relation, which recall cannot count", frame.name)
-                if frame.size_hw != video.frames[0].size_hw:
-                    problems.add("frames annotated in another size than their video", frame.name)
-    is_right = not problems
+        frames = (frame for video in annotations.videos for frame in video.frames)
+        size_of |= {frame.name: frame.size_hw for frame in frames}
+    annotations_are_right = not problems
     with ThreadPoolExecutor(workers) as pool:  # decoding frees the lock
-        jobs = pool.map(
-            find_problem, (root / read.FRAMES_FOLDER / n for n in size_of), size_of.values()
-        )
+        paths = (root / read.FRAMES_FOLDER / name for name in size_of)
+        jobs = pool.map(find_problem, paths, size_of.values())
         found = [problem for problem in tqdm(jobs, "frames", len(size_of), disable=None) if problem]
     for kind, example in found:
         problems.add(kind, example)
@@ -72,19 +63,44 @@ def check(root: Path, workers: int = 1) -> tuple[str, Problems, str]:
         count = sum((root / VIDEOS_FOLDER / video).is_file() for video in videos)
         lines += [f"of {len(videos):,} annotated videos {count:,} are in {VIDEOS_FOLDER}/"]
     lines += ["", f"problems in all: {len(problems):,}", *problems.sentences()]
-    quoted = shlex.quote(str(root))
-    command = f"python -m datasets.prepare --root {quoted}" if is_right and not synthetic else ""
+    command = ""
     if not problems:
-        data = ["experiment=action_genome"]
-        if synthetic:
-            with reading(root / read.KNOBS_FILE, "put it back, or make another root"):
-                knobs = json.loads((root / read.KNOBS_FILE).read_text())
-            changed = [k for k, usual in World().knobs.items() if knobs.get(k, usual) != usual]
-            data = ["dataset=synthetic", *(f"dataset.{key}={knobs[key]}" for key in changed)]
-        if re.search(r"[^\w/.-]|[^ -~]", str(root)):  # Hydra's own quotes
-            quoted = shlex.quote(f'"{root}"')
-        command = f"torchrun --shutdown-timeout 120 train.py {' '.join(data)} dataset.root={quoted}"
+        command = training_command(root)
+    elif annotations_are_right and not synthetic:
+        command = f"python -m datasets.prepare --root {shlex.quote(str(root))}"
     return "\n".join(lines), problems, command
+
+
+def add_problems(problems: Problems, split: str, annotations: read.Annotations) -> None:
+    """Add what is wrong with the annotations of a split."""
+    for kind, examples in annotations.problems.examples.items():
+        problems.add(kind, *examples)
+    if not annotations.videos:
+        problems.add("splits without a video that counts", split)
+    for video in annotations.videos:
+        for frame in video.frames:
+            if split != "train" and not len(frame.relations_G2):
+                problems.add("frames without a relation, which recall cannot count", frame.name)
+            if frame.size_hw != video.frames[0].size_hw:
+                problems.add("frames annotated in another size than their video", frame.name)
+
+
+def training_command(root: Path) -> str:
+    """Return the command that trains on a root, with the values of a synthetic one.
+
+    Raises:
+        InputError: the file with these values cannot be read.
+    """
+    data, quoted, knobs_file = ["experiment=action_genome"], str(root), root / read.KNOBS_FILE
+    if knobs_file.exists():
+        with reading(knobs_file, "put it back, or make another root"):
+            knobs = json.loads(knobs_file.read_text())
+        changed = [k for k, usual in World().knobs.items() if knobs.get(k, usual) != usual]
+        data = ["dataset=synthetic", *(f"dataset.{key}={knobs[key]}" for key in changed)]
+    if re.search(r"[^\w/.-]|[^ -~]", quoted):
+        quoted = f'"{root}"'  # Hydra's own quotes
+    root_key = f"dataset.root={shlex.quote(quoted)}"
+    return f"torchrun --shutdown-timeout 120 train.py {' '.join(data)} {root_key}"
 
 
 def find_problem(path: Path, size_hw: tuple[int, int]) -> tuple[str, str] | None:
