@@ -37,7 +37,7 @@ def read_runs(folder: Path) -> pd.DataFrame:
         runs = pd.read_csv(file, keep_default_na=False, na_values=[""]).copy()  # in one piece
     else:
         runs = pd.DataFrame(map(run_row, finished_runs(folder))).fillna(np.nan)  # no None, as above
-    split = runs.reindex(columns=["split"], fill_value="test").split.fillna("test")
+    split = runs.reindex(columns=["split"], fill_value="test").split.astype(object).fillna("test")
     slots, steps = runs.epochs * runs.processed, runs.epochs * runs.steps
     step = runs["train.batch_slots"] * runs["train.micro_batches"] * runs.ranks
     return with_recall(runs).assign(split=split, slots=slots, all_steps=steps, step_slots=step)
