@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class VideoSource:
     """One split of a data set: what training, evaluation, the measure and pictures read.
 
-    Videos have several sizes. `read` gives frames as they are stored, zeros beside and below them,
+    Videos may differ in size. `read` gives frames as they are stored, zeros beside and below them,
     and `datasets.letterbox.Letterbox` resizes them on the device into a canvas, which the network
     sees. Boxes in the targets stay in native pixels.
 

@@ -182,7 +182,7 @@ def write_rows(path: Path, rows: Sequence[dict], key: str | None = None) -> None
     """Write measured rows, with the processor, torch's version and the commit beside them.
 
     Args:
-        key: column; earlier rows with other values of it are kept, and none without it.
+        key: column; rows replace earlier ones with the same values of it. None: they replace all.
     """
     made = environment()
     columns = {"cpu": made["machine"]["cpu"], "torch": made["versions"]["torch"]}

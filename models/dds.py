@@ -78,7 +78,7 @@ class DDS(nn.Module):
     recomputed_share: float
     """Of the pictures, 0 to 1, see `encode_all`; from `recompute`, until training sets another."""
     exchange = False
-    """Training sets True: all ranks compute equally many pictures, see `share_pictures`."""
+    """True, as training may set it: ranks share out pictures evenly there, see `share_pictures`."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Exchange of pictures between ranks, so that all compute equally many.
+"""Exchange of pictures between ranks, so that their numbers differ by at most one.
 
 I pictures of this rank, J pictures that it computes, C H W image, L layers.
 """
@@ -23,7 +23,7 @@ def share_pictures(
     spatial decoders compute away from home, the temporal part and the heads at home.
 
     Returns:
-        Pixels and extents of the pictures that this rank computes, and a function that brings
+        pixels and extents of the pictures that this rank computes, and a function that brings
         values ``(L, J, ...)`` of these home, as ``(L, I, ...)``. All ranks must call it equally
         often.
     """
