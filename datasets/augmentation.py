@@ -56,9 +56,7 @@ class Augmentation(AugmentConfig):
             they are to fill.
         """
         height, width = frames_TCHW.shape[-2:]
-        change = v2.Compose(
-            [v2.RandomHorizontalFlip(self.flip), v2.ColorJitter(*[self.jitter] * 3)]
-        )
+        changes = [v2.RandomHorizontalFlip(self.flip), v2.ColorJitter(*[self.jitter] * 3)]
         (seed,) = np.random.SeedSequence((self.seed, epoch, video)).generate_state(1, np.uint64)
         with torch.random.fork_rng(devices=[]):
             # Not torch.manual_seed: it would change the generators of GPUs, which dropout uses.
@@ -68,7 +66,7 @@ class Augmentation(AugmentConfig):
             if self.crop:
                 window = _window(self.crop * cut_4, union_4, (height, width))
                 frames, boxes = (transforms.crop(value, *window) for value in (frames, boxes))
-            frames, boxes = change(frames, boxes)
+            frames, boxes = v2.Compose(changes)(frames, boxes)
         return frames.as_subclass(Tensor), _with_boxes(targets, boxes), 1 - self.shrink * shrink
 
 
@@ -86,9 +84,8 @@ def _window(
 
 def _boxes(targets: Sequence[FrameTargets], size_hw: tuple[int, int]) -> tv_tensors.BoundingBoxes:
     """Return the boxes of person and objects, frame by frame, in pixels of a picture."""
-    rows_N4 = np.concatenate(
-        [box for target in targets for box in (target.person_box_4[None], target.object_boxes_M4)]
-    )
+    pairs = ((target.person_box_4[None], target.object_boxes_M4) for target in targets)
+    rows_N4 = np.concatenate([boxes for pair in pairs for boxes in pair])
     native_h, native_w = targets[0].size_hw
     rows_N4 = rows_N4 * np.array([size_hw[1] / native_w, size_hw[0] / native_h] * 2, np.float32)
     # Annotated boxes may reach beyond the picture; v2 would cut them.

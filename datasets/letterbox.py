@@ -48,13 +48,10 @@ class Letterbox:
         end_S = segments.length_S.cumsum(0)
         columns = (segments.block_S, segments.slot_S, segments.sequence_S, segments.length_S, end_S)
         rows = list(zip(*(column.tolist() for column in columns), strict=True))
-        stored_S = [
-            self.source.store.stored_size(batch.targets[end - 1].size_hw) for *_, end in rows
-        ]
+        native_S = [batch.targets[end - 1].size_hw for *_, end in rows]
+        stored_S = [self.source.store.stored_size(size_hw) for size_hw in native_S]
         batch = batch.to(device, non_blocking=True)
-        is_canvas_size = canvas_hw == self.source.read_hw and all(
-            size == canvas_hw for size in stored_S
-        )
+        is_canvas_size = {self.source.read_hw, *stored_S} == {canvas_hw}
         if is_canvas_size and not self.augmentation:
             return batch, None
         frames_BTCHW = batch.inputs_BT.new_zeros(*batch.inputs_BT.shape[:3], *canvas_hw)

@@ -104,10 +104,8 @@ class DDS(nn.Module):
         self.backbone = build_backbone(backbone)
         self.input_proj = Pointwise(self.backbone.channels, width)
         self.encoder = Encoder(encoder_layers, **sizes)
-        self.object_branch, self.relation_branch = (
-            Branch(queries, decoder_layers, temporal_layers, temporal, time, anchored, **sizes)
-            for _ in range(2)
-        )
+        parts = queries, decoder_layers, temporal_layers, temporal, time, anchored
+        self.object_branch, self.relation_branch = (Branch(*parts, **sizes) for _ in range(2))
         self.person_box = BoxHead(width)
         self.object_box = BoxHead(width)
         self.union_box = BoxHead(width)

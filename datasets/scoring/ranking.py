@@ -147,9 +147,8 @@ def _lists(predictions: Sequence[FramePrediction]) -> list[tuple[np.ndarray, np.
     objects_FP = _padded([p.object_scores_P for p in predictions])
     # Padding scores 0 and comes after every real pair, so it is never ahead of anything.
     scores_FPR = (persons_FP * objects_FP)[..., None] * relations_FPR
-    best_FP3 = np.stack(
-        [relations_FPR[..., group].argmax(-1) + group.start for group in GROUPS.values()], axis=-1
-    )
+    best_FP = [relations_FPR[..., group].argmax(-1) + group.start for group in GROUPS.values()]
+    best_FP3 = np.stack(best_FP, axis=-1)
     semi_FPR = relations_FPR > SEMI_THRESHOLD
     semi_FPR[..., ATTENTION] = best_FP3[..., :1] == np.arange(ATTENTION.start, ATTENTION.stop)
     scores_FL = scores_FPR.reshape(len(scores_FPR), -1)

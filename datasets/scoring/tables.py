@@ -74,10 +74,8 @@ def format_comparison(results: Mapping[str, Mapping[str, Any]]) -> str:
     columns = {f"R@{k}": f"with/recall@{k}" for k in KS}
     columns |= {"mR@20": "with/mean_recall@20"}
     columns |= {"R@20 semi": "semi/recall@20", "R@20 no constraint": "no/recall@20"}
-    columns |= {
-        "R@20 needs memory": "with/recall@20_memory",
-        "R@20 unseen": "with/recall@20_unseen",
-    }
+    columns |= {"R@20 needs memory": "with/recall@20_memory"}
+    columns |= {"R@20 unseen": "with/recall@20_unseen"}
     known = {key for figures in results.values() for key in figures}
     columns = {head: key for head, key in columns.items() if key in known}
     rows = [
