@@ -9,8 +9,8 @@ from typing import Any
 from tabulate import tabulate
 
 from datasets.files import write_whole
-from training import paper_figures
 from training.jobs import EndedJob
+from training.paper_figures import MARKS, cell, is_papers_loader
 
 COLUMNS = {
     "padding": (0, "padding"),
@@ -49,9 +49,8 @@ def tabulate_jobs(jobs: Sequence[EndedJob]) -> list[dict[str, Any]]:
         keys = {figure: key for figure, (_, key) in COLUMNS.items() if key}
         row = {figure: fmean(run[key] for run in runs) for figure, key in keys.items()}
         rows.append({"run": name, "runs": len(runs), **row, "recall": 100 * row["recall"]})
-        if paper_figures.is_papers_loader(runs[0]):
-            loader = runs[0]["loader"]
-            rows[-1] |= {f"paper_{key}": paper_figures.cell(loader, key) for key in COLUMNS}
+        if is_papers_loader(runs[0]):
+            rows[-1] |= {f"paper_{key}": cell(runs[0]["loader"], key) for key in COLUMNS}
     naive = [row["seconds"] for row in rows if row["run"] == "naive"]
     for row in rows if naive else []:
         row["speed"] = naive[0] / row["seconds"]
@@ -74,7 +73,7 @@ def format_table(rows: Sequence[Mapping[str, Any]]) -> str:
     notes = [UNITS, *([SPEED] if "speed" in shown else [])]
     notes += [NEAR_ZERO] if min(row["recall"] for row in rows) < 5 else []
     notes += [] if "in the paper" in table else [OTHER_VIDEOS]
-    notes += [f"`{mark}` {words}." for mark, words in paper_figures.MARKS.items() if mark in table]
+    notes += [f"`{mark}` {words}." for mark, words in MARKS.items() if mark in table]
     return "\n\n".join([table, *(fill(note, width=79) for note in notes)])
 
 
