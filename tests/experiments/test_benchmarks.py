@@ -5,6 +5,7 @@ from importlib.util import find_spec
 
 import pytest
 
+from experiments.benchmarks import gpu
 from experiments.benchmarks.__main__ import main
 from experiments.study import DOCS
 
@@ -23,3 +24,9 @@ def test_the_quick_form_makes_every_table_and_writes_no_page(name, tmp_path, mon
         else:
             assert f"{table.caption}\n\n| " in shown
     assert {page: page.read_text() for page in DOCS.rglob("*.md")} == before
+
+
+def test_rows_that_do_not_end_in_time_are_a_line_each(monkeypatch, capsys):
+    monkeypatch.setitem(gpu.PARTS, "walks", (0.5, gpu.walks))
+    assert [*gpu.rows_of("walks", toy=False)] == []
+    assert capsys.readouterr().out.count("0.5 seconds are over\n") == 4
