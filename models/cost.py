@@ -124,7 +124,8 @@ def count_saved_bytes(model: nn.Module, compute: Callable[[], object]) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the cost of a network of ``configs/model/``, of a block of 94 slots on a CPU."""
-    parser = argparse.ArgumentParser("python -m models.cost", description=__doc__)
+    words = "Parameters, FLOPs and memory of a network."
+    parser = argparse.ArgumentParser("python -m models.cost", description=words)
     folder = Path(__file__).parents[1] / "configs" / "model"
     paths = {path.stem: path for path in folder.glob("*.yaml")}
     parser.add_argument("model", choices=sorted(paths))
