@@ -116,9 +116,9 @@ def test_a_distributed_checkpoint_of_four_ranks_is_loaded_by_three(tmp_path, rec
     four, three = loaders(4), loaders(3)
     read = [batch for loader in four for batch in islice(loader, 5)]
     assert all(loader.state_dict() == four[0].state_dict() for loader in four)  # saved by any
-    dcp.save({"loader": four[0]}, checkpoint_id=tmp_path, no_dist=True)
+    dcp.save({"loader": four[0]}, checkpoint_id=tmp_path)
     for loader in three:
-        dcp.load({"loader": loader}, checkpoint_id=tmp_path, no_dist=True)
+        dcp.load({"loader": loader}, checkpoint_id=tmp_path)
         read += loader
     sequences = torch.cat([batch.segments.sequence_S for batch in read])
     assert sorted(sequences.tolist()) == [*range(len(LENGTHS))]

@@ -135,9 +135,9 @@ def test_resuming_decodes_only_what_waited():
 def test_a_position_goes_through_torchs_distributed_checkpoint(workers, steps, tmp_path):
     loader = loader_of(workers=workers)
     read = [*islice(loader, steps)]
-    dcp.save({"loader0": loader}, checkpoint_id=tmp_path, no_dist=True)
+    dcp.save({"loader0": loader}, checkpoint_id=tmp_path)
     loaded = loader_of(workers=workers)
-    dcp.load({"loader0": loaded}, checkpoint_id=tmp_path, no_dist=True)
+    dcp.load({"loader0": loaded}, checkpoint_id=tmp_path)
     for batches in ([*read, *loaded], loaded, loader_of()):  # the rest, a pass, another loader
         assert sorted(torch.cat([b.segments.sequence_S for b in batches]).tolist()) == [*range(40)]
 
