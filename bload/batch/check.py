@@ -49,7 +49,8 @@ def check_boundaries(
             ``(frames, ...)``, or a dict of these -> outputs ``(frames, ...)``, or ``(...)`` if
             there is one per segment.
         tolerance: accepted change, in standard deviations of all outputs; for gradients, relative
-            to the largest at the segment's own inputs. None accepts, from other segments, ten times
+            to the largest at the segment's own inputs (outputs per segment: to those at its ends,
+            where others would come in). None accepts, from other segments, ten times
             the change between two equal runs or 1e-5 (1e-3 in half precision), in gradients 1e-3,
             and against the sequence alone and between two equal runs 1e-3 (0.05).
 
@@ -97,8 +98,7 @@ class _Check:
         self, run: Callable[[Batch], Tensor], batch: Batch, tolerance: float | None
     ) -> None:
         self.run, self.batch, self.batch_segment_BT = run, batch, batch.batch_segment_BT
-        self.names = [f"sequence {number}" for number in batch.segments.sequence_S.tolist()]
-        self.names.append("padding")
+        self.names = [*(f"sequence {n}" for n in batch.segments.sequence_S.tolist()), "padding"]
         with torch.no_grad():
             self.outputs, again = (self._run(batch) for _ in range(2))
         values = self.outputs[batch.valid_BT]
@@ -121,6 +121,8 @@ class _Check:
         self.noise_tolerance = max(10 * rounding, smallest) if tolerance is None else tolerance
         self.gradient_tolerance = 1e-3 if tolerance is None else tolerance
         self.chosen = _choose_segments(batch)
+        self.scales: list[float] = []
+        """Of outputs per segment: gradients at first or last frames, the lesser of each segment."""
 
     def _run(self, batch: Batch) -> Tensor:
         """Return the outputs, ``(B, T, ...)``; one per segment stands at each of its frames."""
@@ -166,10 +168,8 @@ class _Check:
         """Judge the largest change, by noise, of the outputs on all other frames."""
         change, name = self._largest(self._change(noise_BT), self.batch.valid_BT & ~noise_BT)
         size = change / self.deviation
-        message = (
-            f"{cause} replaced by noise changes {name} by {size:.2g} standard deviations{MIXED}"
-        )
-        self._judge(size, self.noise_tolerance, message)
+        words = f"replaced by noise changes {name} by {size:.2g} standard deviations{MIXED}"
+        self._judge(size, self.noise_tolerance, f"{cause} {words}")
 
     def _judge_gradients(self, index: int) -> None:
         """Judge the largest gradient at the inputs of others, relative to that at its own."""
@@ -186,6 +186,9 @@ class _Check:
         for grad in torch.autograd.grad(total, inputs, allow_unused=True):
             if grad is not None:
                 scale, _ = self._largest(grad.abs(), own_BT)
+                if not self.is_by_slot:  # what others leave passes by the first or last frame
+                    scale = float(grad[own_BT][[0, -1]].abs().reshape(2, -1).amax(1).min())
+                    self.scales.append(scale)
                 change, reached = self._largest(grad.abs(), ~own_BT)
                 size = change / (scale or 1.0)
                 share = f"reaches {reached}, {size:.2g} of that at its own{MIXED}"
@@ -200,8 +203,8 @@ class _Check:
         batch, table = self.batch, self.batch.segments
         if len(self.chosen) < 2 and alone is None:
             raise InputError(
-                "no block of this batch holds two sequences to keep apart; give a batch of more "
-                "segments than blocks, or `alone` if none has (bucket, single, carry)"
+                "no block of this batch holds two sequences to keep apart; raise batch_slots, or "
+                "give `alone` if no block ever does (bucket, single, carry)"
             )
         for index in self.chosen:
             columns = table.block_S, table.slot_S, table.length_S
@@ -235,10 +238,13 @@ class _Check:
         """Warn if the first frames of sequences change no other frame's outputs."""
         start_BT, later_BT = self.batch.start_BT, self.batch.valid_BT & ~self.batch.start_BT
         change, _ = self._largest(self._change(start_BT), later_BT)
-        if not change and start_BT.any() and later_BT.any():
+        is_blind = not (self.is_by_slot or min(self.scales, default=0.0))
+        least = self.noise_tolerance * self.deviation if is_blind else 0.0
+        if change <= least and start_BT.any() and later_BT.any():
             warnings.warn(
                 "the first frames of sequences change no later output: either the model has no "
-                "memory, or it sees single frames, as nn.GRU does without batch_first=True",
+                "memory, or it sees single frames, as nn.GRU does without batch_first=True, or it "
+                "has forgotten them in its one output per sequence: check it on shorter sequences",
                 stacklevel=3,
             )
 

@@ -194,13 +194,7 @@ def _lengths_of(dataset: Any, length: Any) -> Any:
                 f"len of item 0 is {len(dataset[0])}, the number of its parts; give "
                 f"length=lambda item: len(item{index})"
             )
-        lengths = []
-        for number in range(len(dataset)):
-            try:
-                lengths.append(length(dataset[number]))
-            except Exception as error:
-                error.add_note(f"in the length of item {number}")
-                raise
+        lengths = [length(dataset[number]) for number in range(len(dataset))]
     elif not hasattr(length, "__len__"):
         raise InputError(
             f"length is {length!r}; give the name of a column, a list of one number per sequence, "

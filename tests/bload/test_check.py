@@ -1,6 +1,7 @@
 """Which models keep the sequences of one block apart, and which do not."""
 
 import warnings
+from dataclasses import replace
 
 import pytest
 import torch
@@ -73,6 +74,19 @@ def test_a_model_that_keeps_sequences_apart_passes(batch, model):
 def test_a_model_that_does_not_is_refused_with_the_pair(batch, model):
     with pytest.raises(InputError, match=r"(sequence \d|padding).*sequence \d.*apart"):
         check_boundaries(model, batch)
+
+
+def test_one_output_per_long_sequence_is_judged_by_gradients_or_warned_of():
+    frames = [torch.randn(40, 8) for _ in range(4)]
+    batch = next(iter(BlockLoader(from_dataset(frames, len), t_max=160)))
+    with pytest.raises(InputError, match="gradient of sequence"):  # noise is forgotten
+        check_boundaries(lambda batch: batch.last(GRU(batch.inputs_BT)[0]), batch)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert check_boundaries(RIGHT["one result per sequence"], batch) < 1e-5
+    tokens = replace(batch, inputs_BT=batch.inputs_BT[..., 0].abs().long())  # without a gradient
+    with pytest.warns(UserWarning, match="check it on shorter sequences"):
+        check_boundaries(lambda batch: batch.last(GRU(EMBEDDING(batch.inputs_BT))[0]), tokens)
 
 
 def test_padding_and_tokens_count_too(batch):

@@ -293,9 +293,6 @@ def test_pandas_objects_are_read_by_position():
     with pytest.raises(IndexError) as caught:
         list(BlockLoader(source, names=names))
     assert any(" of v" in note for note in caught.value.__notes__)
-    with pytest.raises(KeyError) as caught:
-        from_dataset(TABLE, lambda item: item["z"])
-    assert caught.value.__notes__ == ["in the length of item 0"]
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])

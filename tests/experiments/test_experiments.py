@@ -63,12 +63,6 @@ def test_a_short_form_has_a_folder_of_its_own_and_takes_half_of_the_work_at_most
     assert work(f"{name}_quick", "size=quick") <= work(name) / 2
 
 
-def test_what_is_given_beside_the_size_counts():
-    job, varied = experiment("tmax_sweep", "train.epochs=3", "size=quick", "dataset.seed=7")
-    assert (job.train.epochs, job.dataset.train_videos, job.dataset.seed) == (3, 200, 7)
-    assert (varied["loader.t_max"][:2], varied["train.seed"]) == (["32", "64"], ["0"])
-
-
 def test_horizon_starts_from_what_frames_trains():
     frames = compose_job("train", ["experiment=frames"])
     horizon, _ = experiment("horizon")
