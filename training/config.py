@@ -79,7 +79,7 @@ def loader_schema(packer: str) -> type[LoaderConfig]:
     for name, default in find_packer(packer).options.items():
         if name == "batch_slots":  # in train
             continue
-        names = [value for value in get_args(hints[name]) if isinstance(value, str)]
+        names = [value for value in get_args(hints.get(name)) if isinstance(value, str)]
         declared = choice(names, words, default) if names else key(f"a number: {words}", default)
         options.append((name, Any if default is None else type(default), declared))
     return make_dataclass(f"{packer}_config", options, bases=(LoaderConfig,))
@@ -140,14 +140,9 @@ class TrainConfig(ProcessConfig):
         ("masked", "repeated"), "what padding is; repeated: the last frame, to train on", "masked"
     )
     cuda_graph: str = choice(
-        ("auto", "off"),
-        "auto records steps of one shape; not yet run on a GPU",
-        "off",
-        defining=False,
+        ("auto", "off"), "auto records steps; not yet run on a GPU", "off", defining=False
     )
-    deterministic: bool = key(
-        "bitwise reproducible on one machine, slower on GPUs", False, defining=False
-    )
+    deterministic: bool = key("the same bits on one machine; slower", False, defining=False)
     eval_every: float = number(
         0, None, "epochs between evaluations on validation videos, as 0.25; 0: at the end", 0.0
     )

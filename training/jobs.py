@@ -71,7 +71,7 @@ def one_job(task: Callable[[Any], dict[str, Any] | None]) -> Callable[[DictConfi
                 print(f"warning: {overrides} is the run of an earlier job; give each a run.name")
         except Stopped as stopped:
             if rank == "0":
-                print(f"\n{stopped.sentence}", file=sys.stderr, flush=True)
+                print(f"\n{stopped.sentence}{TORCHRUNS}", file=sys.stderr, flush=True)
             raise
         except Exception as error:
             if by_plugin and isinstance(error, InputError):
@@ -120,12 +120,17 @@ def run(main: Callable[[], Any]) -> NoReturn:
             raise
         if os.environ.get("RANK", "0") == "0":
             print(f"{hydras_words(error)}{TORCHRUNS}", file=sys.stderr, flush=True)
-        else:
-            time.sleep(5)  # torchrun ends all ranks when one has ended, printed or not
-        sys.exit(1)
+        end_after_first(1)
     if len(ENDED_JOBS) > 1 and os.environ.get("RANK", "0") == "0":
         from training.sweep_table import close_sweep  # of several jobs alone
 
         print(f"\n{close_sweep(ENDED_JOBS)}", flush=True)
     statuses = {job.status for job in ENDED_JOBS}
-    sys.exit(1 if 1 in statuses else max(statuses, default=0))
+    end_after_first(1 if 1 in statuses else max(statuses, default=0))
+
+
+def end_after_first(status: int) -> NoReturn:
+    """Exit; after a failure let rank 0 print and end before, as torchrun then ends all others."""
+    if status and os.environ.get("RANK", "0") != "0":
+        time.sleep(60)
+    sys.exit(status)
