@@ -44,7 +44,7 @@ def draw(folder: Path, figure: Figure) -> None:
             if name == "naive" and unit != "epoch":
                 words = f"{len(x)} epoch" + "s" * (len(x) > 1)
                 below = y.mean().iloc[-1] - 4
-                axis.text(x.iloc[-1], below, words, color=colour, ha="center", va="top")
+                axis.text(x.iloc[-1], below, words, color=colour, ha="right", va="top")
         axis.set(xlabel=unit, title=title, ylim=(0, None))
         axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))
 

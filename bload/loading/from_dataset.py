@@ -49,7 +49,7 @@ class DatasetSource:
             item = {name: item[name] for name in item.columns}
         if isinstance(item, Mapping):
             if self.inputs is None and self.targets is None and len(item) > 1:
-                fault = f"a dict of {_names(item)}; name its keys: inputs=..., targets=..."
+                fault = f"a dict of {_names(item)}; name its keys: inputs=... or targets=..."
             else:
                 inputs = self.inputs or [key for key in item if key not in _keys(self.targets)]
                 return _pick(item, inputs, number), _pick(item, self.targets, number)

@@ -103,7 +103,7 @@ def draw_frame(axes: Sequence["Axes"], frame: Still, iou: str) -> None:
     truth = [("person", PERSON, target.person_box_4)]
     for object_class, box_4 in zip(target.object_classes_M, target.object_boxes_M4, strict=True):
         truth.append((OBJECTS[object_class], OBJECT, box_4))
-    draw_boxes(axes[0], image, truth, target.name)
+    draw_boxes(axes[0], image, truth, f"truth, {target.name}")
     draw_boxes(axes[1], image, pair_boxes(prediction, numbers, {*pair_K[hit_K]}), "prediction")
 
     lines = [(f"Best {len(pair_K)} triplets, with constraint", INK)]
