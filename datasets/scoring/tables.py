@@ -88,7 +88,7 @@ def format_comparison(results: Mapping[str, Mapping[str, Any]]) -> str:
         for name, figures in results.items()
         if "error" not in figures
     ]
-    headers, text = ("checkpoint", "epoch", "frames", *columns), [0] if rows else False
+    headers, text = ("checkpoint", "epochs", "frames", *columns), [0] if rows else False
     table = tabulate(rows, headers, floatfmt=".2f", missingval="-", disable_numparse=text)
     errors = {name: figures["error"] for name, figures in results.items() if "error" in figures}
     return "\n".join([table, *(f"{name}  not evaluated: {e}" for name, e in errors.items())])
