@@ -43,8 +43,9 @@ def draw(folder: Path, figure: Figure) -> None:
             axis.fill_between(x, y.min(), y.max(), color=colour, alpha=0.15, lw=0)
             if name == "naive" and unit != "epoch":
                 words = f"{len(x)} epoch" + "s" * (len(x) > 1)
-                below = y.mean().iloc[-1] - 4
-                axis.text(x.iloc[-1], below, words, color=colour, ha="right", va="top")
+                below = y.mean().iloc[-1] - 6
+                axis.text(x.iloc[-1], below, words, color=colour, ha="center", va="top")
+                axis.margins(x=0.2)  # room for the words
         axis.set(xlabel=unit, title=title, ylim=(0, None))
         axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))
 

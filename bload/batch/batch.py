@@ -92,7 +92,7 @@ class Batch(Boundaries):
         """Return the inputs of a Hugging Face transformers model, as one row without padding.
 
         Keys and shapes are those of `DataCollatorWithFlattening`: ``input_ids``, ``labels`` and
-        ``position_ids``, ``(1, F)``. The models shift labels themselves, so these are the unshifted
+        ``position_ids``, ``(1, F)``. The models shift labels themselves: they are the unshifted
         targets, or else the tokens, and -100 at starts. A filler has one token without a label.
 
         Args:

@@ -26,7 +26,7 @@ def mean_loss(
 
     A mean per rank is wrong if ranks have different numbers of frames, and NaN on a rank without
     any. This function divides by the frames of all ranks, which a loader's batch knows, or by the
-    sum of `count` over ranks, by one all-reduce. Log the mean over ranks: it is the global mean.
+    sum of `count` over ranks, by one all-reduce. The mean of the results over ranks is global.
 
     Args:
         loss_sum: sum of this rank's losses, 0 without frames; a mean would be divided twice.
