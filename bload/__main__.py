@@ -74,12 +74,8 @@ def _parser() -> argparse.ArgumentParser:
         "ragged never carry",
     )
     table.add_argument("--epochs", type=int, default=1, help="plans drawn per loader")
-    table.add_argument(
-        "--ranks", type=int, default=8, help="predict the work on so many (default: 8)"
-    )
-    table.add_argument(
-        "--batch-slots", type=int, help="slots of a rank and step; default: the largest block's"
-    )
+    table.add_argument("--ranks", type=int, default=8, help="predict for so many (default: 8)")
+    table.add_argument("--batch-slots", type=int, help="of a rank and step; default: one block")
     table.add_argument("--json", action="store_true", help="one object with all figures")
     return parser
 

@@ -47,25 +47,30 @@ class Batch(Boundaries):
     ``valid_BT`` is False on padding: exclude it from losses, matching, batch statistics and
     metrics. A rank's batch may be a filler, usually at the end of an epoch: all padding, with the
     usual shapes and dtypes and no target. Use `bload.mean_loss` for it; a plain mean is wrong.
+
+    Attributes:
+        valid_BT: bool, True on a frame, False on padding.
+        start_BT: bool, True on the first frame of each segment, where the state is cleared.
+        segments: block, slot, length, sequence and first frame of every segment.
+        inputs_BT: tensor ``(B, T, ...)`` in the source's dtype (images stay uint8 until the
+            device), or a dict of these. Padding is 0 or the loader's pad value.
+        continues_B: bool, True only with ``long="carry"``: the row continues with its state at the
+            end of the batch a step before, and its first slot is no start.
+        targets_BT: targets per frame that are tensors, in the same form, else None. Padding is -100
+            for integers, else 0. Without a pad value, uint8 to uint32 become int64 to hold -100.
+        targets: targets per frame that are not tensors: a tuple with one per valid frame, the i-th
+            for the i-th True of ``valid_BT``, row by row; a dict of these if the source's are one.
+        targets_S: one target per segment: a tensor ``(S, ...)`` for numbers or equally shaped
+            tensors, a dict of these, or a tuple of objects. None for targets per frame.
+        step: optimiser step of the batch, read by the names below; None if it is from no loader.
     """
 
     inputs_BT: Any
-    """Tensor ``(B, T, ...)`` in the source's dtype (images stay uint8 until the device), or a
-    dict of these. Padding is 0 or the loader's pad value."""
     continues_B: Tensor
-    """bool ``(B,)``, True only with ``long="carry"``: the row continues with its state at the end
-    of the batch a step before, and its first slot is no start."""
     targets_BT: Any = None
-    """Targets per frame that are tensors, in the same form, else None. Padding is -100 for
-    integers, else 0. Without a pad value, uint8 to uint32 become int64 to hold -100."""
     targets: Any = ()
-    """Targets per frame that are not tensors: a tuple with one per valid frame, row-major, the
-    i-th for the i-th True of ``valid_BT``; a dict of these if the source's targets are a dict."""
     targets_S: Any = None
-    """One target per segment: a tensor ``(S, ...)`` for numbers or equally shaped tensors, a
-    dict of these, or a tuple of objects. None for targets per frame."""
     step: Step | None = None
-    """Optimiser step of the batch; None if it comes from no loader. Read it by the names below."""
 
     @property
     def frames_in_step(self) -> int:

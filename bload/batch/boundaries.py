@@ -50,14 +50,11 @@ class Segments:
 
 @dataclass(slots=True, eq=False)
 class Boundaries:
-    """Segments of a batch; `bload.Batch` adds inputs and targets."""
+    """Segments of a batch; `bload.Batch` adds inputs and targets, and describes all fields."""
 
     valid_BT: Tensor
-    """bool, True on a frame, False on padding."""
     start_BT: Tensor
-    """bool, True on the first frame of each segment, where the state is cleared."""
     segments: Segments
-    """Block, slot, length, sequence and first frame of every segment."""
 
     @property
     def batch_segment_BT(self) -> Tensor:

@@ -112,10 +112,10 @@ class DatasetSource:
                 "dtype of item 0, pairs as tuples, and leave out other keys by inputs="
             )
         if by_frame and (frames := _length(value)) != self.lengths[sequence]:
-            size = "is one value" if frames is None else f"has {frames} frames"
+            size = "one value" if frames is None else f"{frames} frames"
             advice = "choose other inputs" if role == "inputs" else 'set targets_per="sequence"'
             raise InputError(
-                f"{key} of item {sequence} {size} but its length is {self.lengths[sequence]}; "
+                f"item {sequence} has {size} of {key} but its length is {self.lengths[sequence]}; "
                 f"correct length, or {advice}"
             )
         if is_object:

@@ -39,13 +39,35 @@ class BlockLoader:
     Args:
         source: object with ``lengths`` and ``read(sequence, first, length)``, see
             `bload.SequenceSource` and `bload.from_dataset`.
-        packer: a key of `PACKERS`.
+        packer: a key of `bload.PACKERS`. ``bload_exact`` pads least. ``bload`` draws at random, the
+            paper's rule as quoted: to compare with the paper, or where packing must be instant.
+        t_max: slots in a block; None takes the packer's default, see `natural_t_max`.
+        batch_slots: slots in a batch, rounded down to whole blocks, at least one; None takes one.
+        micro_batches: batches per rank and optimiser step, for gradient accumulation.
+        seed: random seed; the only source of randomness, together with the epoch.
+        last: ``fill`` completes the last step with empty blocks, ``drop`` leaves it out.
         pad: padding values by key of the source's dict, or by ``inputs`` and ``targets``; else 0,
             or -100 for integer targets, which `torch.nn.functional.cross_entropy` ignores.
         num_workers: number of worker processes.
-        options: the packer's own, such as ``long="split"``, and for `torch.utils.data.DataLoader`
-            `prefetch_factor`, `pin_memory`, `multiprocessing_context`, `timeout`, `worker_init_fn`.
-            `bload.BlockSampler` and `bload.Planner` describe all other arguments.
+        names: names of the sequences, for error messages; ranks must have the same.
+        block_sizes: block sizes, `t_max` the largest, or the number of sizes to choose.
+        multiple_of: every segment takes a multiple of so many slots, for context parallelism, FP8,
+            or encoders that subsample time: padding follows its frames, inside the row. `t_max` has
+            to be a multiple too; its default is rounded. It cannot cut long sequences.
+        balance: a key of `BALANCES`: how blocks get to steps and ranks. With ``uneven``, ranks have
+            unequal batches: no `mean_loss` with a count, and no communication in the forward pass.
+        cost: cost of a block, for `balance`.
+        chunk: number of sequences that are planned at a time, for data sets of any size: the number
+            of steps is then known when the last chunk is packed. None plans a whole epoch.
+        elastic: load positions saved with another number of blocks per step, as on fewer ranks. The
+            epoch still trains every frame once; its steps differ from those of an undisturbed run.
+        rank: rank of this process; None takes that in the process group, or 0 without one.
+        world_size: number of ranks; None takes the size of the process group, or 1 without one.
+        process_group: group of the ranks that share the data; None takes the default group. With
+            tensor or pipeline parallelism, pass ``mesh["dp"].get_group()``.
+        options: the packer's own, such as ``long="split"``, which clears the state at each cut; for
+            `torch.utils.data.DataLoader` `prefetch_factor`, `pin_memory`, `timeout`,
+            `multiprocessing_context`, `worker_init_fn`.
 
     Raises:
         InputError: as in `bload.BlockSampler`; or `read` returned a wrong number or kind of frames.

@@ -46,20 +46,7 @@ class Planner:
         lengths: frames of every sequence, ``(sequences,)``.
         packer: a key of `bload.PACKERS`.
         world_size: number of ranks.
-        batch_slots: slots in a batch, rounded down to whole blocks, at least one; None takes one.
-        t_max: slots in a block; None takes the packer's default, see `natural_t_max`.
-        seed: random seed; the only source of randomness, together with the epoch.
-        last: ``fill`` completes the last step with empty blocks, ``drop`` leaves it out.
-        names: names of the sequences, for error messages; ranks must have the same.
-        block_sizes: block sizes, `t_max` the largest, or the number of sizes to choose.
-        micro_batches: batches per rank and optimiser step, for gradient accumulation.
-        balance: a key of `BALANCES`: how blocks get to steps and ranks. With ``uneven``, ranks have
-            unequal batches: no `mean_loss` with a count, and no communication in the forward pass.
-        cost: cost of a block, for `balance`.
-        multiple_of: every segment takes a multiple of so many slots, for context parallelism, FP8,
-            or encoders that subsample time: padding follows its frames, inside the row. `t_max` has
-            to be a multiple too; its default is rounded. It cannot cut long sequences.
-        options: the packer's own, such as ``long="split"``, which clears the state at every cut.
+        options: the packer's own. `bload.BlockLoader` describes the other arguments.
 
     Raises:
         InputError: invalid lengths or options.

@@ -37,17 +37,9 @@ class BlockSampler(Sampler[list[Block]]):
 
     Args:
         lengths: frames of every sequence, ``(sequences,)``; an array or memory map keeps its dtype.
-        packer: a key of `bload.PACKERS`. ``bload_exact`` pads least. ``bload`` draws at random, the
-            paper's rule as quoted: to compare with the paper, or where packing must be instant.
-        chunk: number of sequences that are planned at a time, for data sets of any size: the number
-            of steps is then known when the last chunk is packed. None plans a whole epoch.
-        rank: rank of this process; None takes that in the process group, or 0 without one.
-        world_size: number of ranks; None takes the size of the process group, or 1 without one.
-        process_group: group of the ranks that share the data; None takes the default group. With
-            tensor or pipeline parallelism, pass ``mesh["dp"].get_group()``.
-        elastic: load positions saved with another number of blocks per step, as on fewer ranks. The
-            epoch still trains every frame once; its steps differ from those of an undisturbed run.
-        options: arguments of `bload.Planner`, such as `t_max` and `batch_slots`, and of the packer.
+        packer: a key of `bload.PACKERS`.
+        options: `t_max`, `batch_slots` and more. `bload.BlockLoader` describes these and the other
+            arguments.
 
     Raises:
         InputError: invalid lengths or options, a rank or world size that contradicts the process

@@ -234,7 +234,7 @@ TABLE = [{"x": np.arange(n) + 0.5, "y": [n] * n, "n": n} for n in LENGTHS]
         (DataLoader(FRAMES), LENGTHS, {}, "DataLoader has not"),
         (FRAMES, LENGTHS[1:], {}, "7 numbers but the data set has 8"),
         (FRAMES, "n", {}, "no column 'n'; give length as a list"),
-        (FRAMES, LENGTHS - (LENGTHS > 5), {}, r"item \d has \d frames but its length is \d"),
+        (FRAMES, LENGTHS - (LENGTHS > 5), {}, r"item \d has \d frames of inputs but its length"),
         ([(one, 1) for one in FRAMES], LENGTHS, {}, 'targets_per="sequence"'),
         ([one.to_sparse() for one in FRAMES], LENGTHS, {}, "give dense CPU tensors"),
         ([one.to("meta") for one in FRAMES], LENGTHS, {}, "give dense CPU tensors"),
@@ -242,7 +242,7 @@ TABLE = [{"x": np.arange(n) + 0.5, "y": [n] * n, "n": n} for n in LENGTHS]
         ([[one, one] for one in FRAMES], LENGTHS, {}, "item 0 is a list of 2, not 3; give pairs"),
         (TABLE, LENGTHS, {"inputs": "z"}, "no 'z'; it has 'x', 'y', 'n'"),
         (TABLE, LENGTHS, {}, "item 0 is a dict of 'x', 'y', 'n'; name its keys: inputs="),
-        (TABLE, LENGTHS, {"inputs": ["x", "n"]}, "n of item 0 is one value but its length is 3"),
+        (TABLE, LENGTHS, {"inputs": ["x", "n"]}, "item 0 has one value of n but its length is 3"),
     ],
 )
 def test_a_data_set_that_is_read_wrongly_is_refused_with_the_way_out(items, length, options, words):
