@@ -25,7 +25,7 @@ from models.dds import DDS
 from models.network_input import NetworkInput
 from models.tensor_network import trained_fields
 from training.ablations import Ablation
-from training.config import TrainConfig, TrainJob
+from training.config import TrainJob
 from training.data import Data, ToInputs
 from training.graph import record_if_possible
 from training.optimiser import build_optimisers, rate_factor
@@ -41,8 +41,8 @@ for freed tensors that the C library keeps: up to three quarters of what is in u
 class Training:
     """Objects that the steps of a run share, from `build_training`."""
 
-    settings: TrainConfig
-    """With the number of epochs to train, also where ``slots`` say it."""
+    cfg: TrainJob
+    """With the number of epochs to train, also where ``train.slots`` says it."""
     ranks: Ranks
     model: DDS
     network: nn.Module
@@ -59,7 +59,7 @@ class Training:
     @property
     def has_own_weights(self) -> bool:
         """True if every rank trains weights of its own, see `training.sync`."""
-        return self.settings.sync != "allreduce" and self.ranks.world_size > 1
+        return self.cfg.train.sync != "allreduce" and self.ranks.world_size > 1
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state dicts that steps change, by name of the attribute."""
@@ -78,16 +78,16 @@ class Training:
 
     def set_rates(self, epochs_done: float) -> float:
         """Set all learning rates by the epochs done; return that of ``train.lr``."""
-        factor = rate_factor(self.settings, epochs_done)
+        factor = rate_factor(self.cfg.train, epochs_done)
         for optimiser in self.optimisers:
             for group in optimiser.param_groups:
                 group["lr"] = group["base_lr"] * factor
-        return factor * self.settings.lr
+        return factor * self.cfg.train.lr
 
     def after_step(self) -> None:
         """Let ranks with weights of their own agree after a step, and update the average."""
         if self.has_own_weights:
-            step, steps, cfg = self.loader.step, self.loader.account.steps, self.settings
+            step, steps, cfg = self.loader.step, self.loader.account.steps, self.cfg.train
             synchronise(cfg.sync, self.model, step, steps, cfg.sync_every)
         if self.average:
             self.average.update_parameters(self.model)
@@ -160,7 +160,9 @@ def open_training(
     choose_kernels(cfg.train.amp, cfg.train.deterministic, one_shape)
     train = cfg.train
     if train.slots:  # the epochs nearest to them; the warm-up keeps its share
-        epochs = saved.get("epochs") or max(1, round(train.slots / data.loader.account.processed))
+        epochs = max(1, round(train.slots / data.loader.account.processed))
+        if saved:  # on other ranks, steps may have other slots
+            epochs = saved["config"]["train"]["epochs"]
         warmup_epochs = train.warmup_epochs * epochs / train.epochs
         cfg = replace(cfg, train=replace(train, epochs=epochs, warmup_epochs=warmup_epochs))
     return build_training(cfg, ranks, model, data.train, data.loader)
@@ -177,7 +179,7 @@ def build_training(
     to_inputs = ToInputs(Letterbox(source, augmentation), ranks.device)
     network, example = record_if_possible(cfg, ranks, model, loader, to_inputs)
     training = Training(
-        settings=train,
+        cfg=cfg,
         ranks=ranks,
         model=model,
         network=network,

@@ -17,7 +17,6 @@ from models import build_model
 from models.config import ModelConfig
 from models.dds import DDS
 from training.build import Training
-from training.config import TrainJob
 from training.folder import LAST, PREVIOUS
 from training.stopping import AgreedError
 
@@ -40,12 +39,12 @@ class Progress:
     """Row states at the current step, one list per rank, see `training.step.train_step`."""
 
 
-def save_checkpoint(path: Path, cfg: TrainJob, training: Training, progress: Progress) -> None:
+def save_checkpoint(path: Path, training: Training, progress: Progress) -> None:
     """Write a checkpoint on rank 0; a former ``last.pt`` stays as ``previous.pt``.
 
     All ranks call this.
     """
-    rank_states, loader, is_auto = [], training.loader, cfg.model.recompute == "auto"
+    rank_states, loader, is_auto = [], training.loader, training.cfg.model.recompute == "auto"
     if training.has_own_weights:
         state = tree_map_only(Tensor, Tensor.cpu, training.state_dict())
         rank_states = training.ranks.gather(state)
@@ -53,9 +52,8 @@ def save_checkpoint(path: Path, cfg: TrainJob, training: Training, progress: Pro
         if not training.ranks.is_first:
             return
         state = {
-            "config": asdict(cfg),
+            "config": asdict(training.cfg),
             "epoch": loader.epoch,
-            "epochs": training.settings.epochs,
             "loader": loader.state_dict(),
             "progress": asdict(progress),
             "recomputed": training.model.recomputed_share if is_auto else None,

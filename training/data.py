@@ -39,9 +39,6 @@ def open_data(cfg: TrainJob, ranks: Ranks) -> Data:
     """
     with ranks.agree_on_errors():
         source = build_source(cfg.dataset, "train")
-        validation_split, final_split = cfg.dataset.evaluation_splits
-        validation = open_to_score(cfg.dataset, validation_split) if validation_split else None
-        final = open_to_score(cfg.dataset, final_split)
     with ranks.agree_on_errors(), naming_keys(cfg):
         loader = BlockLoader(
             source,
@@ -54,6 +51,10 @@ def open_data(cfg: TrainJob, ranks: Ranks) -> Data:
             **process_options(cfg.train, ranks),
             **cfg.loader.options,
         )
+    with ranks.agree_on_errors():
+        validation_split, final_split = cfg.dataset.evaluation_splits
+        validation = open_to_score(cfg.dataset, validation_split) if validation_split else None
+        final = open_to_score(cfg.dataset, final_split)
     return Data(source, loader, validation, final)
 
 

@@ -16,7 +16,6 @@ from bload import BlockLoader, Cost
 from bload.lengths import freeze_lengths
 from training.build import Training
 from training.checkpoint import Progress
-from training.config import TrainJob
 from training.ranks import Ranks, peak_memory_mib
 
 COUNTS = ("blocks", "steps", "padding", "filler", "deleted", "frames", "processed")
@@ -99,10 +98,9 @@ def lengths_digest(lengths: ArrayLike) -> str:
     return freeze_lengths(np.sort(np.asarray(lengths))).digest
 
 
-def run_summary(
-    cfg: TrainJob, folder: Path, training: Training, progress: Progress
-) -> dict[str, Any]:
+def run_summary(folder: Path, training: Training, progress: Progress) -> dict[str, Any]:
     """Return the costs and the recall on validation videos of a run, as in ``summary.json``."""
+    cfg = training.cfg
     return {
         "folder": str(folder),
         "loader": cfg.loader.name,
@@ -112,7 +110,7 @@ def run_summary(
         "starts": cfg.train.starts,
         "ranks": training.ranks.world_size,
         "device": training.ranks.device.type,
-        "epochs": training.settings.epochs,
+        "epochs": cfg.train.epochs,
         **summarise(progress.history),
         "validation_recall@20": progress.recall,
         "best_validation_recall@20": progress.best,

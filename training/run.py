@@ -35,7 +35,6 @@ from training.tracking import Tracker
 class Run:
     """One run on this rank."""
 
-    cfg: TrainJob
     ranks: Ranks
     folder: RunFolder
     data: Data
@@ -58,12 +57,12 @@ class Run:
 
     @property
     def epochs(self) -> int:
-        return self.training.settings.epochs
+        return self.training.cfg.train.epochs
 
     @property
     def is_validation_due(self) -> bool:
         """Return True if the validation videos are due at this step, or after the epoch before."""
-        loader, every = self.loader, self.training.settings.eval_every
+        loader, every = self.loader, self.training.cfg.train.eval_every
         done, before = StepPosition.after(loader).epochs_done, self.progress.evaluated_at
         if not self.data.validation or done <= before or loader.step == loader.steps:
             return False
@@ -90,7 +89,7 @@ class Run:
         step, position = self.loader.step, StepPosition.after(self.loader)
         figures, self.row_states = train_step(self.training, batches, position, self.row_states)
         self.sums.losses.update(figures.losses)
-        if step % self.cfg.train.log_every == 0:
+        if step % self.training.cfg.train.log_every == 0:
             losses = sum_losses(figures.losses, self.ranks)
             row = {**losses, "grad_norm": figures.grad_norm, "lr": figures.lr}
             self.tracker.log("step", self.epoch + 1, step, row)
@@ -110,7 +109,7 @@ class Run:
         if step == self.loader.steps:  # `end_epoch` comes next
             return
         minutes = (time.monotonic() - self.saved_at) / 60
-        is_due = not step or minutes >= self.cfg.train.checkpoint_minutes
+        is_due = not step or minutes >= self.training.cfg.train.checkpoint_minutes
         save, signal_number = self.ranks.largest(is_due, self.ranks.stop.signal_number)
         if save or signal_number or self.is_validation_due:
             if step:  # else the epoch before has its time already
@@ -121,12 +120,12 @@ class Run:
             self.sums.drop_lap()
         if signal_number:
             where = f"{self.folder.last}: epoch {self.epoch + 1}, step {step}"
-            where += " (with run.resume=auto)" * (self.cfg.run.resume == "never")
+            where += " (with run.resume=auto)" * (self.training.cfg.run.resume == "never")
             raise Stopped(signal_number, f"the same command goes on from {where}")
 
     def save(self, path: Path | None = None) -> None:
         """Write a checkpoint, by default the run's latest; all ranks call this."""
-        save_checkpoint(path or self.folder.last, self.cfg, self.training, self.progress)
+        save_checkpoint(path or self.folder.last, self.training, self.progress)
         self.saved_at = time.monotonic()
 
     def validate_if_due(self) -> None:
@@ -152,7 +151,7 @@ class Run:
 
     def evaluate(self, source: VideoSource, **options: Any) -> tuple[dict[str, float], RecallMeter]:
         """Evaluate the current weights, or their average, as `training.evaluation.evaluate`."""
-        train, average = self.training.settings, self.training.average
+        train, average = self.training.cfg.train, self.training.average
         with self.training.mean_over_ranks():
             return evaluate(
                 average.module if average else self.training.model,
@@ -166,7 +165,8 @@ class Run:
 
     def end_epoch(self) -> None:
         """Write the epoch's figures down, save or stop, and evaluate if it is due."""
-        figures = epoch_figures(self.loader, self.sums, self.ranks, self.cfg.model.skip_padding)
+        skips_padding = self.training.cfg.model.skip_padding
+        figures = epoch_figures(self.loader, self.sums, self.ranks, skips_padding)
         self.tracker.log("epoch", self.epoch + 1, self.loader.account.steps, figures)
         self.ranks.print(
             f"epoch {self.epoch + 1:>3}/{self.epochs}  loss {figures['loss']:.3f}  "
@@ -188,7 +188,7 @@ class Run:
         self.ranks.print(f"evaluating {len(source.lengths):,} videos of split {source.split}")
         album = Album(source, 1)
         recall, meter = self.evaluate(source, sinks=[album.keep])
-        summary = run_summary(self.cfg, self.folder.path, self.training, self.progress)
+        summary = run_summary(self.folder.path, self.training, self.progress)
         summary |= {"split": source.split}
         summary |= {key if "/" in key else f"eval_{key}": value for key, value in recall.items()}
         if self.ranks.is_first:
@@ -286,7 +286,7 @@ def begin_or_resume(
             folder.previous.replace(folder.last)  # else saving would move the damaged one over it
     ranks.barrier()
     tracker = Tracker(folder, cfg, progress, is_new=path is None, active=ranks.is_first)
-    run = Run(cfg, ranks, folder, data, training, progress, tracker)
+    run = Run(ranks, folder, data, training, progress, tracker)
     if path is None:
         run.save()
     return run, remarks

@@ -61,7 +61,7 @@ def train_step(
     Raises:
         InputError: losses or gradients are not finite; weights and moments are unchanged.
     """
-    cfg, ranks, model = training.settings, training.ranks, training.model
+    cfg, ranks, model = training.cfg.train, training.ranks, training.model
     # Dropout is a function of the step, so that resuming needs no random state.
     entropy = [cfg.seed, position.epoch, position.step_index, ranks.rank]
     torch.manual_seed(int(np.random.SeedSequence(entropy).generate_state(1)[0]))
@@ -103,7 +103,7 @@ def diverged(
     return (InputError if training.has_own_weights else AgreedError)(
         f"the gradient is {norm} in epoch {position.epoch + 1}, step {position.step_index + 1}: "
         f"rank {training.ranks.rank}'s loss is {loss} in videos {', '.join(names[:8])}; lower "
-        f"train.lr ({training.settings.lr}) or set train.amp=off; the last good checkpoint is in "
+        f"train.lr ({training.cfg.train.lr}) or set train.amp=off; the last good checkpoint is in "
         "the run's folder, and what other ranks say in its rank*.log"
     )
 
