@@ -86,3 +86,4 @@ def make_trainer(folder, **options):
 if __name__ == "__main__":
     trainer = make_trainer("transformers_run", eval_strategy="epoch", gradient_accumulation_steps=2)
     trainer.train(resume_from_checkpoint=get_last_checkpoint("transformers_run"))
+    trainer.accelerator.end_training()  # ends the process group

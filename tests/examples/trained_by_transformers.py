@@ -34,3 +34,4 @@ if __name__ == "__main__":
     assert (found.predictions[:, :-1].argmax(-1) == labels)[labels != -100].mean() > 0.5
     if trainer.is_world_process_zero():
         torch.save({"weights": trainer.model.state_dict(), "loss": loss}, f"{folder}/end.pt")
+    trainer.accelerator.end_training()  # else a rank may end before its threads, and abort
