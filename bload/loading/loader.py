@@ -228,7 +228,9 @@ class SendableDataLoader(DataLoader[Any]):
         if begun is not None and begun._workers[0]._parent_pid != os.getpid():
             begun._shutdown, self._iterator = True, None  # left to the process before a fork
         self.generator = self.generator or torch.Generator().manual_seed(torch.initial_seed())
-        with torch.device("cpu"):  # where the generator is
+        if torch.get_default_device().type == "cpu":
+            return super().__iter__()
+        with torch.device("cpu"):  # of the generator; a mode, which workers inherit, is slow there
             return super().__iter__()
 
     def __getstate__(self) -> dict[str, Any]:
