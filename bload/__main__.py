@@ -56,14 +56,9 @@ def _parser() -> argparse.ArgumentParser:
         nargs="?",
         metavar="FILE",
         help="lengths, one per sequence: csv or tsv (a column named length, or only one column), "
-        "npy or txt; default: Action Genome's",
+        "npy or txt; default: those of Action Genome's split train",
     )
-    data.add_argument(
-        "--split",
-        default="train",
-        choices=("train", "test"),
-        help="of Action Genome (default: train)",
-    )
+    data.add_argument("--split", default="train", choices=("train", "test"), help="default: train")
     table.add_argument("--t-max", type=sizes, help="block size, or several: 32,64,94")
     table.add_argument(
         "--long",

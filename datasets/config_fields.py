@@ -13,8 +13,8 @@ def key(help: str, default: Any = MISSING, *, defining: bool = True, **traits: A
 
     Args:
         help: its meaning, as ``--help`` prints it.
-        defining: False if it does not change what is trained: then it is not part of a run's name,
-            and may differ when the run resumes.
+        defining: False if runs may differ in it, as it changes neither results nor figures: then it
+            is not part of a run's name, and may be another when the run resumes.
         traits: what else `field` keeps as metadata.
     """
     metadata = {"help": help, "defining": defining, **traits}

@@ -80,7 +80,8 @@ def write_whole(
     Args:
         path: in a folder that exists.
         content: text (UTF-8), bytes, or a function that writes to the open file it is given.
-        previous: where the old file is kept, in the same folder; None replaces it.
+        previous: where the old file is kept, in the same folder; None replaces it. A kill between
+            two renames may leave that one alone.
 
     Raises:
         InputError: `path` is no plain file, or cannot be written.
@@ -137,12 +138,19 @@ def lock_folder(
         lock.parent.mkdir(parents=True, exist_ok=True)
         with lock.open("a+b") as file:  # filelock would wait for ever without a file, or flock
             fcntl.flock(file, fcntl.LOCK_UN)
-        lock_handle = FileLock(lock, timeout=seconds).acquire()
+        handle = FileLock(lock)
+        with suppress(Timeout):
+            handle.acquire(timeout=1)
+        if not handle.is_locked:
+            print(f"waiting for another process, which writes {folder}", flush=True)
+            handle.acquire(timeout=seconds)
     except Timeout:
         raise InputError(
             f"another process is writing {folder}; wait for it, stop it, or {remedy}"
         ) from None
     except OSError as error:
         raise InputError(f"{folder} cannot be written ({error}); {remedy}") from error
-    with lock_handle:
+    try:
         yield
+    finally:
+        handle.release()

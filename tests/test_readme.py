@@ -19,7 +19,7 @@ ADDED = {  # part of a line -> what is added to it, and what it prints
     "eval.py": ("", "needs memory"),
     "bload table": ("", "bload_exact"),
     "experiment=action_genome": ("", "annotations"),
-    "tmax_sweep": (f"{SMALL} train.seed=2 loader.t_max=32,64 loader=bload", TABLE),
+    "tmax_sweep": (f"{SMALL} loader.t_max=32,64 loader=bload", TABLE),
     "paper_table": (f"{SMALL} loader=naive,bload", TABLE),
     "-m ": (SMALL, TABLE),
     "torchrun train.py": (FEW, ENDS),

@@ -160,9 +160,7 @@ def open_training(
     choose_kernels(cfg.train.amp, cfg.train.deterministic, one_shape)
     train = cfg.train
     if train.slots:  # the epochs nearest to them; the warm-up keeps its share
-        epochs = max(1, round(train.slots / data.loader.account.processed))
-        if saved:  # on other ranks, steps may have other slots
-            epochs = saved["config"]["train"]["epochs"]
+        epochs = saved.get("epochs") or max(1, round(train.slots / data.loader.account.processed))
         warmup_epochs = train.warmup_epochs * epochs / train.epochs
         cfg = replace(cfg, train=replace(train, epochs=epochs, warmup_epochs=warmup_epochs))
     return build_training(cfg, ranks, model, data.train, data.loader)

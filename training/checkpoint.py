@@ -54,6 +54,7 @@ def save_checkpoint(path: Path, training: Training, progress: Progress) -> None:
         state = {
             "config": asdict(training.cfg),
             "epoch": loader.epoch,
+            "epochs": training.cfg.train.epochs,
             "loader": loader.state_dict(),
             "progress": asdict(progress),
             "recomputed": training.model.recomputed_share if is_auto else None,

@@ -59,7 +59,7 @@ class LoaderConfig(Checked):
     @property
     def options(self) -> dict[str, Any]:
         """Options of `bload.BlockLoader`: all keys but the name."""
-        values = {key: value for key, value in vars(self).items() if key != "name"}
+        values = {name: value for name, value in vars(self).items() if name != "name"}
         return values | {"cost": Cost(**vars(self.cost))}
 
     def __reduce__(self):  # the class is made from a packer, so pickle would not find it
@@ -230,7 +230,8 @@ class TrainJob:
 @contextmanager
 def naming_keys(cfg: TrainJob) -> Iterator[None]:
     """Give the library's options their groups in what it refuses in the body."""
-    groups = {key.name: part.prefix for part in (cfg.loader, cfg.train) for key in fields(part)}
+    parts = cfg.loader, cfg.train
+    groups = {declared.name: part.prefix for part in parts for declared in fields(part)}
     try:
         yield
     except InputError as error:

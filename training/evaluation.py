@@ -122,7 +122,7 @@ def evaluate_checkpoint(
         album.save(folder)
     except Exception as error:  # a picture ends nothing
         print(f"warning: no pictures in {folder}: {error}")
-    is_ended = epoch >= checkpoint["config"]["train"]["epochs"]
+    is_ended = epoch >= checkpoint["epochs"]
     when = "" if is_ended else f" in epoch {epoch + 1}, step {step}, before the end of its run"
     ranks.print(
         f"{path}{when} on {source.root}, {source.split}: {figures['frames']:,.0f} frames, "

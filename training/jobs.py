@@ -8,7 +8,7 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, NoReturn
 
@@ -34,6 +34,7 @@ class EndedJob(NamedTuple):
 
 
 ENDED_JOBS: list[EndedJob] = []
+IS_FIRST = os.environ.get("RANK", "0") == "0"
 IN_TORCHRUN = "TORCHELASTIC_RUN_ID" in os.environ
 TORCHRUNS = "\n(torchrun's own traceback, at the end, says only that ranks failed)" * IN_TORCHRUN
 
@@ -47,61 +48,61 @@ def one_job(task: Callable[[Any], dict[str, Any] | None]) -> Callable[[DictConfi
 
     @functools.wraps(task)
     def job(config: DictConfig) -> float | None:
-        hydra, rank = HydraConfig.get(), os.environ.get("RANK", "0")
+        hydra, status, result = HydraConfig.get(), 0, {}
         given: Any = OmegaConf.to_container(hydra.overrides.task)  # and not resolved
         overrides, is_sweep = " ".join(given), hydra.mode == RunMode.MULTIRUN
-        # A launcher plugin runs jobs elsewhere, so it has to see their errors itself.
-        by_plugin = is_sweep and "basic" not in hydra.launcher._target_
-        status, result = 0, {}
         try:
-            params = {*(hydra.sweeper.get("params") or ())}
-            if is_sweep and params - {line.split("=")[0] for line in given}:
-                raise AgreedError("an experiment is a sweep itself; start one after another")
-            minutes = OmegaConf.select(config, "experiment.minutes")  # eval.py has none
-            sizes = "dataset.", "train.epochs=", "train.slots="  # the minutes are of others
-            resized = any(line.startswith(sizes) for line in given)
-            if rank == "0" and is_sweep and hydra.job.num == 0 and minutes and not resized:
-                with suppress(HydraException):  # glob(*), whose values it does not count
-                    print(announce(hydra, minutes), flush=True)
             if is_sweep:
-                os.environ.pop("WANDB_RUN_ID", None)  # it can be that of one job only
+                begin_sweep_job(hydra, config, given)
             result = task(to_job(config)) or {}
-            folders = [ended.result.get("folder") for ended in ENDED_JOBS]
-            if rank == "0" and result.get("folder", 0) in folders:
-                print(f"warning: {overrides} is the run of an earlier job; give each a run.name")
         except Stopped as stopped:
-            if rank == "0":
+            if IS_FIRST:
                 print(f"\n{stopped.sentence}{TORCHRUNS}", file=sys.stderr, flush=True)
             raise
         except Exception as error:
-            if by_plugin and isinstance(error, InputError):
+            # A launcher plugin runs jobs elsewhere, so it has to see their errors itself.
+            if is_sweep and "basic" not in hydra.launcher._target_:
+                if not isinstance(error, InputError):
+                    raise
                 raise CompactHydraException(f"error: {error}") from None  # without a traceback
-            if by_plugin:
-                raise
-            is_sentence, is_agreed = isinstance(error, InputError), isinstance(error, AgreedError)
-            status, kind = (2, "") if is_sentence else (1, f"{type(error).__name__}: ")
-            result = {"error": f"{kind}{error}"}
-            if not is_sentence:
-                traceback.print_exc()
-            if rank == "0" or not is_agreed:
-                words = f"error: {error}\n" if is_sentence else ""
-                context = f"{words}  in {overrides or 'a run of the defaults'}{TORCHRUNS}"
-                print(context, file=sys.stderr, flush=True)
-            if int(os.environ.get("WORLD_SIZE", "1")) > 1 and not is_agreed:
-                sys.stdout.flush()
-                os._exit(status)  # sys.exit would wait for a collective that others never join
+            status, result = report_error(error, overrides)
         ENDED_JOBS.append(EndedJob(overrides, status, result))
         return result.get("with/recall@20")  # for sweepers that search
 
     return job  # type: ignore[return-value]
 
 
-def announce(hydra: HydraConf, minutes: float) -> str:
-    """Say how many jobs a sweep has, and how long they take at so many minutes each."""
-    jobs = len(sweep_lines(hydra.sweeper.params, [line for line in sys.argv[1:] if "=" in line]))
-    hours = jobs * minutes / 60
-    words = f"{hours:.0f} hours" if hours >= 1.5 else "an hour" if hours > 0.8 else ""
-    return f"{plural(jobs, 'run')}, about {words or f'{60 * hours:.0f} minutes'} on two idle cores"
+def begin_sweep_job(hydra: HydraConf, config: DictConfig, given: Sequence[str]) -> None:
+    """Check what is given for a sweep, and announce it before its first job."""
+    params = {*(hydra.sweeper.get("params") or ())}
+    if params - {line.split("=")[0] for line in given}:
+        raise AgreedError("an experiment is a sweep itself; start one after another")
+    minutes = OmegaConf.select(config, "experiment.minutes")  # eval.py has none
+    sizes = "dataset.", "train.epochs=", "train.slots="  # the minutes are of others
+    resized = any(line.startswith(sizes) for line in given)
+    if IS_FIRST and hydra.job.num == 0 and minutes and not resized:
+        with suppress(HydraException):  # glob(*), whose values it does not count
+            overrides = [line for line in sys.argv[1:] if "=" in line]
+            runs = len(sweep_lines(hydra.sweeper.params, overrides))
+            time_needed = f"about {runs * minutes:,.0f} minutes on two idle cores"
+            print(f"{plural(runs, 'run')}, {time_needed}", flush=True)
+    os.environ.pop("WANDB_RUN_ID", None)  # it can be that of one job only
+
+
+def report_error(error: Exception, overrides: str) -> tuple[int, dict[str, Any]]:
+    """Print the error of a job; return its status and result, or end this rank without others."""
+    is_sentence, is_agreed = isinstance(error, InputError), isinstance(error, AgreedError)
+    status, kind = (2, "") if is_sentence else (1, f"{type(error).__name__}: ")
+    if not is_sentence:
+        traceback.print_exc()
+    if IS_FIRST or not is_agreed:
+        words = f"error: {error}\n" if is_sentence else ""
+        context = f"{words}  in {overrides or 'a run of the defaults'}{TORCHRUNS}"
+        print(context, file=sys.stderr, flush=True)
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1 and not is_agreed:
+        sys.stdout.flush()
+        os._exit(status)  # sys.exit would wait for a collective that others never join
+    return status, {"error": f"{kind}{error}"}
 
 
 def run(main: Callable[[], Any]) -> NoReturn:
@@ -118,10 +119,10 @@ def run(main: Callable[[], Any]) -> NoReturn:
     except CompactHydraException as error:
         if wants_traceback:
             raise
-        if os.environ.get("RANK", "0") == "0":
+        if IS_FIRST:
             print(f"{hydras_words(error)}{TORCHRUNS}", file=sys.stderr, flush=True)
         end_after_first(1)
-    if len(ENDED_JOBS) > 1 and os.environ.get("RANK", "0") == "0":
+    if len(ENDED_JOBS) > 1 and IS_FIRST:
         from training.sweep_table import close_sweep  # of several jobs alone
 
         print(f"\n{close_sweep(ENDED_JOBS)}", flush=True)
@@ -131,6 +132,6 @@ def run(main: Callable[[], Any]) -> NoReturn:
 
 def end_after_first(status: int) -> NoReturn:
     """Exit; after a failure let rank 0 print and end before, as torchrun then ends all others."""
-    if status and os.environ.get("RANK", "0") != "0":
+    if status and not IS_FIRST:
         time.sleep(60)
     sys.exit(status)

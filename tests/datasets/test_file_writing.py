@@ -67,7 +67,7 @@ def test_a_lock_where_no_file_can_be_made_or_locked_is_refused_at_once(tmp_path,
         pass
 
 
-def test_whoever_waits_goes_on_when_the_holder_is_killed(tmp_path):
+def test_whoever_waits_says_so_and_goes_on_when_the_holder_is_killed(tmp_path, capsys):
     folder = tmp_path / "frames"
     command = [sys.executable, "-c", HOLD, str(folder)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as holder:
@@ -76,8 +76,9 @@ def test_whoever_waits_goes_on_when_the_holder_is_killed(tmp_path):
             refused = pytest.raises(InputError, match="another process is writing")
             with refused, lock_folder(folder, seconds=0.1):
                 pass
-            threading.Timer(1.0, holder.kill).start()
+            threading.Timer(1.5, holder.kill).start()
             with lock_folder(folder):
                 assert holder.wait() < 0
+                assert "waiting for another" in capsys.readouterr().out
         finally:
             holder.kill()

@@ -10,7 +10,7 @@ from hydra.core.hydra_config import HydraConfig
 from bload import BlockSampler, action_genome_lengths
 from training.compose import CONFIGS, register
 from training.figures import lengths_digest
-from training.jobs import EndedJob, announce
+from training.jobs import EndedJob, begin_sweep_job
 from training.printing import opening_text
 from training.ranks import Ranks
 from training.sweep_table import close_sweep
@@ -55,19 +55,20 @@ def test_the_papers_figures_stand_only_beside_its_lengths_and_block_size(changed
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ([], "5 runs, about an hour on two idle cores"),
-        (["train.seed=2,3,4"], "15 runs, about 3 hours on two idle cores"),
+        ([], "5 runs, about 60 minutes on two idle cores"),
+        (["train.seed=2,3,4"], "15 runs, about 180 minutes on two idle cores"),
         (["loader=bload"], "1 run, about 12 minutes on two idle cores"),
     ],
 )
-def test_a_sweep_says_first_how_many_runs_it_has_and_how_long_they_take(given, words, monkeypatch):
+def test_a_sweep_first_says_its_runs_and_their_time(given, words, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["train.py", *given])
     register()
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        line = ["experiment=paper_table", *(o for o in given if "," not in o)]
+        line = ["experiment=paper_table", "hydra.job.num=0", *(o for o in given if "," not in o)]
         config = compose("train", line, return_hydra_config=True)
     HydraConfig.instance().set_config(config)
-    assert announce(HydraConfig.get(), config.experiment.minutes) == words
+    begin_sweep_job(HydraConfig.get(), config, [f"{key}=" for key in config.hydra.sweeper.params])
+    assert capsys.readouterr().out == f"{words}\n"
 
 
 def test_one_process_on_a_machine_with_several_gpus_is_told_how_to_use_all(monkeypatch, tmp_path):
