@@ -21,6 +21,7 @@ torch.set_num_threads(1)
 @pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the tests of a file, and those that share two ranks, in one process (loadgroup)."""
+    items.sort(key=lambda item: item.path.parent.name in ("models", "bload"))  # short ones last
     needs_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
     for item in items:
         shares_ranks = "two_ranks" in getattr(item, "fixturenames", ())

@@ -21,6 +21,7 @@ def test_without_one_of_two_nodes_every_sequence_is_trained_once(wheel, tmp_path
     environment = Environment(tmp_path / "environment", wheel, *requirements)
     program = Path(__file__).with_name("in_ray.py")
     soon = {"RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "20"}  # the default is 60 s
+    soon |= {"RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.2"}  # 2 s, which each checkpoint would wait
     arguments = FOLDER / "with_ray.py", tmp_path, str(STOP)
     environment.run(program, *arguments, cwd=tmp_path, more=soon)
     one_rank, two_ranks = (
