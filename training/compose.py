@@ -5,11 +5,11 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from itertools import product
 from textwrap import TextWrapper, fill
 from typing import Any
 
 from hydra import compose, initialize_config_dir
-from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import CompactHydraException
@@ -35,8 +35,7 @@ def format_meanings(*, _root_: Any) -> str:
                 value = OmegaConf.to_container(value, resolve=True)
             value = value if isinstance(value, str) else json.dumps(value)
             rows.append((f"{prefix}{name}={value}", words))
-    unbroken: dict[str, Any] = {"break_on_hyphens": False, "break_long_words": False}
-    wrapper = TextWrapper(79, subsequent_indent=36 * " ", **unbroken)
+    wrapper = TextWrapper(79, "", 36 * " ", break_on_hyphens=False, break_long_words=False)
     lines = (wrapper.fill(f"  {setting:<32}  {words}") for setting, words in rows)
     return "\n".join(lines).replace("$", "$$")  # Hydra fills in a template
 
@@ -113,7 +112,12 @@ def hydras_words(error: CompactHydraException) -> str:
 def sweep_lines(params: Mapping[str, Any] | None, overrides: Sequence[str]) -> list[list[str]]:
     """Return the overrides of each job of a sweep, as Hydra does; later ones of a key count."""
     lines = [*(f"{key}={values}" for key, values in (params or {}).items()), *overrides]
-    return BasicSweeper.split_arguments(OverridesParser.create().parse_overrides(lines), None)[0]
+    choices = {}
+    for line in OverridesParser.create().parse_overrides(lines):
+        is_sweep, key = line.is_sweep_override(), line.get_key_element()
+        values = line.sweep_string_iterator() if is_sweep else [line.get_value_element_as_str()]
+        choices[key] = [f"{key}={value}" for value in values]
+    return [[*choice] for choice in product(*choices.values())]
 
 
 def to_job(config: Any) -> Any:
@@ -129,9 +133,7 @@ def to_job(config: Any) -> Any:
         source: BaseException | None = error
         while source and not isinstance(source, InputError):  # a resolver's is wrapped
             source = source.__context__
-        no_rate = r"no rate for \1 in this experiment; give train.lr, or add it to its rates"
-        lacking = r"(?s)Interpolation key 'experiment\.rates\.(\w+)'.*"
-        raise AgreedError(re.sub(lacking, no_rate, str(source or error))) from error
+        raise AgreedError(str(source or error)) from error
 
 
 def check_keys(config: Any) -> None:

@@ -230,8 +230,7 @@ class TrainJob:
 @contextmanager
 def naming_keys(cfg: TrainJob) -> Iterator[None]:
     """Give the library's options their groups in what it refuses in the body."""
-    parts = cfg.loader, cfg.train
-    groups = {declared.name: part.prefix for part in parts for declared in fields(part)}
+    groups = {own.name: part.prefix for part in (cfg.loader, cfg.train) for own in fields(part)}
     try:
         yield
     except InputError as error:

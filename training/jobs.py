@@ -74,8 +74,7 @@ def one_job(task: Callable[[Any], dict[str, Any] | None]) -> Callable[[DictConfi
 
 def begin_sweep_job(hydra: HydraConf, config: DictConfig, given: Sequence[str]) -> None:
     """Check what is given for a sweep, and announce it before its first job."""
-    params = {*(hydra.sweeper.get("params") or ())}
-    if params - {line.split("=")[0] for line in given}:
+    if {*(hydra.sweeper.get("params") or ())} - {line.split("=")[0] for line in given}:
         raise AgreedError("an experiment is a sweep itself; start one after another")
     minutes = OmegaConf.select(config, "experiment.minutes")  # eval.py has none
     sizes = "dataset.", "train.epochs=", "train.slots="  # the minutes are of others
