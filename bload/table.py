@@ -37,8 +37,8 @@ used: share of the slots of the blocks that hold a frame; fillers left out
 vs naive, vs ragged: how many times fewer slots than naive padding or ragged
     batches of this table; fillers, and waiting for other ranks, count
 T_max: of sampling and mix the mean length, of ragged the slots of a batch
-clips=all: every whole clip of a video, not one per video and epoch
-draw=length: draws a length that fits, then a video of it (the authors' code)
+clips=all: every whole clip of a sequence, not one in each epoch
+draw=length: draws a length that fits, then a sequence of it (the authors' code)
 """
 COUNTS = "num_blocks", "padding", "deleted", "utilisation", "lower_bound", "lower_bound_padding"
 

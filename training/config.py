@@ -80,7 +80,8 @@ def loader_schema(packer: str) -> type[LoaderConfig]:
         if name == "batch_slots":  # in train
             continue
         names = [value for value in get_args(hints.get(name)) if isinstance(value, str)]
-        declared = choice(names, words, default) if names else key(f"a number: {words}", default)
+        kind = "true or false" if isinstance(default, bool) else "a number"
+        declared = choice(names, words, default) if names else key(f"{kind}: {words}", default)
         options.append((name, Any if default is None else type(default), declared))
     return make_dataclass(f"{packer}_config", options, bases=(LoaderConfig,))
 

@@ -180,9 +180,7 @@ class RunFolder:
 
     def begin(self, cfg: TrainJob, ranks: Ranks) -> None:
         """Write what is trained and where; delete what an end of the run has left."""
-        count = ranks.world_size
-        config = {**asdict(cfg), "ranks": count, "run_name": run_name(cfg, count)}
-        self.write_json(self.config, config)
+        self.write_json(self.config, {**asdict(cfg), "ranks": ranks.world_size})
         self.write_json(self.made_on, environment())
         for path in (self.summary, self.page, self.picture, self.relations):
             path.unlink(missing_ok=True)

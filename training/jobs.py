@@ -83,8 +83,7 @@ def begin_sweep_job(hydra: HydraConf, config: DictConfig, given: Sequence[str]) 
         with suppress(HydraException):  # glob(*), whose values it does not count
             overrides = [line for line in sys.argv[1:] if "=" in line]
             runs = len(sweep_lines(hydra.sweeper.params, overrides))
-            time_needed = f"about {runs * minutes:,.0f} minutes on two idle cores"
-            print(f"{plural(runs, 'run')}, {time_needed}", flush=True)
+            print(f"{plural(runs, 'run')}, about {runs * minutes:.0f} minutes on 2 idle cores")
     os.environ.pop("WANDB_RUN_ID", None)  # it can be that of one job only
 
 

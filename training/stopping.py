@@ -92,8 +92,7 @@ def say(words: str) -> None:
 def detach_worker(worker: int) -> None:
     """Shield a data worker from signals to its rank's process group; it ends with its rank.
 
-    Otherwise torchrun's signal would end the workers first, and their rank would fail before
-    saving.
+    Else torchrun's signal would end the workers first, and their rank would fail before saving.
     """
     os.setsid()
     end_with_parent()

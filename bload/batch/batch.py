@@ -51,7 +51,7 @@ class Batch(Boundaries):
     Attributes:
         valid_BT: bool, True on a frame, False on padding.
         start_BT: bool, True on the first frame of each segment, where the state is cleared.
-        segments: block, slot, length, sequence and first frame of every segment.
+        segments: ``block_S``, ``slot_S``, ``length_S``, ``sequence_S``, ``first_S`` of each, int64.
         inputs_BT: tensor ``(B, T, ...)`` in the source's dtype (images stay uint8 until the
             device), or a dict of these. Padding is 0 or the loader's pad value.
         continues_B: bool, True only with ``long="carry"``: the row continues with its state at the

@@ -3,7 +3,7 @@
 B blocks, T slots, S segments; ``...`` are any further dimensions (queries, width).
 """
 
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -59,6 +59,7 @@ def walk(
     """Run `part` through the slots of each block, with a clear state at every start.
 
     Args:
+        part: has ``init_state(inputs)`` and ``step(inputs, state)``, see `bload.RecurrentPart`.
         inputs_BT: inputs ``(B, T, ...)``.
         start_BT: bool ``(B, T)``, True on the first frame of each segment.
         state: state from an earlier call, to continue inside a segment; None starts anew.
@@ -85,12 +86,7 @@ def walk(
             f"inputs of {tuple(inputs_BT.shape[:2])} blocks and slots do not have the starts of "
             f"{tuple(start_BT.shape)}"
         )
-    for values in pytree.tree_leaves(state):
-        if values is not None and len(values) != len(start_BT):
-            raise InputError(
-                f"the state has {len(values)} rows and the batch {len(start_BT)} blocks; give the "
-                "state of the same rows"
-            )
+    _check_rows("the state given to walk", state, len(start_BT))
     if isinstance(order, str):
         check_choice("order", order, ("segments", "slots"))
         if order == "slots" or torch.compiler.is_compiling():
@@ -104,10 +100,20 @@ def walk(
     return _by_segments(part, inputs_BT, order, state)
 
 
+def _check_rows(name: str, values: Any, rows: int) -> None:
+    """Raise `InputError` unless all tensors have so many rows."""
+    for tensor in pytree.tree_leaves(values):
+        if tensor is not None and tensor.shape[:1] != (rows,):
+            raise InputError(
+                f"{name} has a tensor {tuple(tensor.shape)} for {rows} rows; its first dimension "
+                "has to be the rows of the inputs, as in inputs.new_zeros(len(inputs), width)"
+            )
+
+
 def _step(part: RecurrentPart[State], inputs: Tensor, state: State) -> tuple[Tensor, State]:
     result: Any = part.step(inputs, state)
-    if not (isinstance(result, tuple) and len(result) == 2):
-        raise InputError(f"step of {type(part).__name__} has to return outputs and state")
+    if not (isinstance(result, tuple) and len(result) == 2 and len(result[0]) == len(inputs)):
+        raise InputError(f"step of {type(part).__name__} has to return outputs and state by row")
     return result[0], result[1]
 
 
@@ -116,6 +122,7 @@ def _by_segments(
 ) -> tuple[Tensor, State]:
     inputs_T = torch.split(order.packed(inputs_BT), list(order.rows_T))
     state_S = part.init_state(inputs_T[0])
+    _check_rows(f"init_state of {type(part).__name__}", state_S, len(inputs_T[0]))
     if state is not None:
         carried_S: State = pytree.tree_map(lambda values_B: values_B[order.block_S], state)
         state_S = reset_state(carried_S, state_S, order.starts_S)
@@ -135,10 +142,12 @@ def _by_slots(
     part: RecurrentPart[State], inputs_BT: Tensor, start_BT: Tensor, state: State | None
 ) -> tuple[Tensor, State]:
     # unbind, not [:, t]: its backward is one stack; T selects would each fill a whole block.
-    inputs_T, outputs_T = inputs_BT.unbind(1), []
-    current: State = part.init_state(inputs_T[0]) if state is None else state
+    inputs_T, outputs_T, current = inputs_BT.unbind(1), [], cast(State, state)
     for inputs, start_B in zip(inputs_T, start_BT.unbind(1), strict=True):
         initial = part.init_state(inputs)  # of this slot, since it may depend on the inputs
-        outputs, current = _step(part, inputs, reset_state(current, initial, start_B))
+        if inputs is inputs_T[0]:
+            _check_rows(f"init_state of {type(part).__name__}", initial, len(inputs))
+        current = initial if current is None else reset_state(current, initial, start_B)
+        outputs, current = _step(part, inputs, current)
         outputs_T.append(outputs)
     return torch.stack(outputs_T, dim=1), current

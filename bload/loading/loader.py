@@ -41,7 +41,7 @@ class BlockLoader:
             `bload.SequenceSource` and `bload.from_dataset`.
         packer: a key of `bload.PACKERS`. ``bload_exact`` pads least. ``bload`` draws at random, the
             paper's rule as quoted: to compare with the paper, or where packing must be instant.
-        t_max: slots in a block; None takes the packer's default, see `natural_t_max`.
+        t_max: slots in a block; None takes the longest length, of clips the mean, rounded down.
         batch_slots: slots in a batch, rounded down to whole blocks, at least one; None takes one.
         micro_batches: batches per rank and optimiser step, for gradient accumulation.
         seed: random seed; the only source of randomness, together with the epoch.
@@ -54,8 +54,8 @@ class BlockLoader:
         multiple_of: every segment takes a multiple of so many slots, for context parallelism, FP8,
             or encoders that subsample time: padding follows its frames, inside the row. `t_max` has
             to be a multiple too; its default is rounded. It cannot cut long sequences.
-        balance: a key of `BALANCES`: how blocks get to steps and ranks. With ``uneven``, ranks have
-            unequal batches: no `mean_loss` with a count, and no communication in the forward pass.
+        balance: how blocks get to steps and ranks, a key of `bload.schedule.balance.BALANCES`. With
+            ``uneven``, batches are unequal: no `mean_loss` with a count, no collective in forward.
         cost: cost of a block, for `balance`.
         chunk: number of sequences that are planned at a time, for data sets of any size: the number
             of steps is then known when the last chunk is packed. None plans a whole epoch.
@@ -65,9 +65,9 @@ class BlockLoader:
         world_size: number of ranks; None takes the size of the process group, or 1 without one.
         process_group: group of the ranks that share the data; None takes the default group. With
             tensor or pipeline parallelism, pass ``mesh["dp"].get_group()``.
-        options: the packer's own, such as ``long="split"``, which clears the state at each cut; for
-            `torch.utils.data.DataLoader` `prefetch_factor`, `pin_memory`, `timeout`,
-            `multiprocessing_context`, `worker_init_fn`.
+        options: the packer's own, such as ``long``: sequences above `t_max` are an ``error``, or
+            ``split``, ``carry`` or ``truncate``, see `bload.whole_pieces`; for torch's DataLoader
+            `prefetch_factor`, `pin_memory`, `timeout`, `multiprocessing_context`, `worker_init_fn`.
 
     Raises:
         InputError: as in `bload.BlockSampler`; or `read` returned a wrong number or kind of frames.
@@ -185,7 +185,7 @@ class BlockLoader:
                 step = []
 
     def set_epoch(self, epoch: int) -> None:
-        """Go to the beginning of an epoch; see `BlockSampler.set_epoch`.
+        """Go to the beginning of an epoch, or to a position in it that was loaded just before.
 
         Without a call, a finished pass is followed by the next epoch, a broken one by itself again.
         """
@@ -210,10 +210,7 @@ class SendableDataLoader(DataLoader[Any]):
     """
 
     def __init__(self, dataset: Any, **options: Any) -> None:
-        workers = check_whole("num_workers", options.get("num_workers", 0), 0)
-        for key in ("prefetch_factor", "timeout", "multiprocessing_context"):
-            if options.get(key) and not workers:
-                raise InputError(f"{key} is for data workers; set num_workers, or leave it out")
+        check_whole("num_workers", options.get("num_workers", 0), 0)
         if options.get("prefetch_factor") is not None:
             check_whole("prefetch_factor", options["prefetch_factor"], 1)
         check_choice("pin_memory", options.get("pin_memory", False), (True, False))

@@ -218,8 +218,6 @@ def test_lengths_that_their_owner_changes_are_those_of_the_beginning(numbered_so
     ("options", "words"),
     [
         ({"elastic": 2}, "elastic is 2; choose True or False"),
-        ({"timeout": 30}, "timeout is for data workers; set num_workers"),
-        ({"prefetch_factor": 4}, "prefetch_factor is for data workers"),
         ({"num_workers": "2"}, "num_workers is '2'; give a whole number from 0 on"),
         ({"num_workers": 1, "prefetch_factor": 0}, "prefetch_factor is 0; give a whole number"),
         ({"num_workers": 1, "timeout": -1}, "DataLoader refuses timeout: timeout .* non-negative"),
