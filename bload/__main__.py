@@ -58,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
         help="lengths, one per sequence: csv or tsv (a column named length, or only one column), "
         "npy or txt; default: those of Action Genome's split train",
     )
-    data.add_argument("--split", default="train", choices=("train", "test"), help="default: train")
+    data.add_argument("--split", default="train", choices=("train", "test"), help="without FILE")
     table.add_argument("--t-max", type=sizes, help="block size, or several: 32,64,94")
     table.add_argument(
         "--long",
@@ -69,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
         "ragged never carry",
     )
     table.add_argument("--epochs", type=int, default=1, help="plans drawn per loader")
-    table.add_argument("--ranks", type=int, default=8, help="predict for so many (default: 8)")
+    table.add_argument("--ranks", type=int, default=8, help="to predict for (default: 8)")
     table.add_argument("--batch-slots", type=int, help="of a rank and step; default: one block")
     table.add_argument("--json", action="store_true", help="one object with all figures")
     return parser

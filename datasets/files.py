@@ -80,8 +80,8 @@ def write_whole(
     Args:
         path: in a folder that exists.
         content: text (UTF-8), bytes, or a function that writes to the open file it is given.
-        previous: where the old file is kept, in the same folder; None replaces it. A kill between
-            two renames may leave that one alone.
+        previous: where the old file is kept, in the same folder; None replaces it. Between the two
+            renames there is only this one.
 
     Raises:
         InputError: `path` is no plain file, or cannot be written.
@@ -140,10 +140,13 @@ def lock_folder(
             fcntl.flock(file, fcntl.LOCK_UN)
         handle = FileLock(lock)
         with suppress(Timeout):
-            handle.acquire(timeout=1)
+            handle.acquire(timeout=1 if seconds < 0 else seconds)
+        if not handle.is_locked and seconds >= 0:
+            raise Timeout(str(lock))
         if not handle.is_locked:
-            print(f"waiting for another process, which writes {folder}", flush=True)
-            handle.acquire(timeout=seconds)
+            if os.environ.get("RANK", "0") == "0":
+                print(f"waiting for another process, which writes {folder}", flush=True)
+            handle.acquire()
     except Timeout:
         raise InputError(
             f"another process is writing {folder}; wait for it, stop it, or {remedy}"

@@ -42,7 +42,7 @@ def change_starts(start_BT: Tensor, valid_BT: Tensor, name: str, seed: int = 0) 
 
     ``ignored``: only slot 0, so that states carry over between sequences. ``wrong``: slot 0 and,
     for each other start, a random slot inside a sequence; fewer if the block has fewer. The draw
-    depends on `seed` and on where the block's sequences lie alone, so it is equal on every rank.
+    depends only on `seed` and on where the block's sequences lie, on every rank and in every batch.
     """
     changed_BT = torch.zeros_like(start_BT)
     changed_BT[:, 0] = start_BT[:, 0]

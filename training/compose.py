@@ -104,8 +104,6 @@ def compose_job(name: str, overrides: Sequence[str]) -> Any:
 def hydras_words(error: CompactHydraException) -> str:
     """Return an error's message without names of our classes, and without advice to add a key."""
     words = "\n".join(filter(None, map(str, (error, error.__cause__ or ""))))
-    if words.startswith("Ambiguous value"):  # what Hydra says if a sweep's experiment has a fault
-        words += "\n4. With experiment=, give the line without lists: another value or key is wrong"
     lines = re.sub(r" not in '\w+'", " is unknown; --help lists all keys", words).splitlines()
     hidden = "\t_", "To append to your config", "    reference_type=", "    object_type="
     return "\n".join(line for line in lines if not line.startswith(hidden))

@@ -117,8 +117,8 @@ def evaluate_checkpoint(
             sinks=[album.keep, *sinks],
         )
     figures |= meter.unseen_summary(pairs_KR)
-    ablated = f", starts={starts}" if starts != "table" else ""
-    folder = path.parent / f"pictures_{path.stem}_{source.split}{ablated.replace(', ', '_')}"
+    split = source.split if starts == "table" else f"{source.split}_starts={starts}"
+    folder = path.parent / f"pictures_{path.stem}_{split}"
     try:
         album.save(folder)
     except Exception as error:  # a picture ends nothing
@@ -126,7 +126,7 @@ def evaluate_checkpoint(
     is_ended = epoch >= checkpoint["epochs"]
     when = "" if is_ended else f" in epoch {epoch + 1}, step {step}, before the end of its run"
     ranks.print(
-        f"{path}{when} on {source.root}, {source.split}{ablated}: {figures['frames']:,.0f} frames, "
+        f"{path}{when} on {source.root}, {split}: {figures['frames']:,.0f} frames, "
         f"{figures['frames_per_second']:,.0f}/s, Recall@20 {100 * figures['with/recall@20']:.2f} %"
     )
     rows = tables.relation_rows(meter, str(path)) if cfg.relations else []

@@ -55,6 +55,9 @@ def one_job(task: Callable[[Any], dict[str, Any] | None]) -> Callable[[DictConfi
             if is_sweep:
                 begin_sweep_job(hydra, config, given)
             result = task(to_job(config)) or {}
+            folders = [ended.result.get("folder") for ended in ENDED_JOBS]
+            if IS_FIRST and result.get("folder", 0) in folders:
+                print(f"warning: {overrides} is the run of an earlier job; give each a run.name")
         except Stopped as stopped:
             if IS_FIRST:
                 print(f"\n{stopped.sentence}{TORCHRUNS}", file=sys.stderr, flush=True)
@@ -81,9 +84,9 @@ def begin_sweep_job(hydra: HydraConf, config: DictConfig, given: Sequence[str]) 
     resized = any(line.startswith(sizes) for line in given)
     if IS_FIRST and hydra.job.num == 0 and minutes and not resized:
         with suppress(HydraException):  # glob(*), whose values it does not count
-            overrides = [line for line in sys.argv[1:] if "=" in line]
-            runs = len(sweep_lines(hydra.sweeper.params, overrides))
-            print(f"{plural(runs, 'run')}, about {runs * minutes:.0f} minutes on 2 idle cores")
+            runs = len(sweep_lines(hydra.sweeper.params, [o for o in sys.argv[1:] if "=" in o]))
+            words = f"{plural(runs, 'run')}, about {runs * minutes:.0f} minutes on two idle cores"
+            print(words, flush=True)
     os.environ.pop("WANDB_RUN_ID", None)  # it can be that of one job only
 
 

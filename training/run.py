@@ -220,10 +220,9 @@ def find_run(cfg: TrainJob, ranks: Ranks) -> tuple[RunFolder, dict[str, Any] | N
             summary = read_json(folder.summary)
     if not any(ranks.gather(bool(summary))):
         return folder, None
-    recall = f"{100 * summary.get('with/recall@20', 0):.2f} % Recall@20"
-    ended = f"{folder.path} had finished before (ranks: {summary.get('ranks')}) with {recall}"
+    recall = f" with {100 * summary['with/recall@20']:.2f} % Recall@20" if summary else ""
     summary["folder"] = str(folder.path)  # it may have been moved
-    ranks.print(f"{ended}; run.resume=never trains it again.")
+    ranks.print(f"{folder.path} had finished before{recall}; run.resume=never trains it again.")
     return folder, summary
 
 

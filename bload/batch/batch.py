@@ -45,8 +45,8 @@ class Batch(Boundaries):
     """Input of a training step: frames, targets, and boundaries of sequences.
 
     ``valid_BT`` is False on padding: exclude it from losses, matching, batch statistics and
-    metrics. A rank's batch may be a filler, usually at the end of an epoch: all padding, with the
-    usual shapes and dtypes and no target. Use `bload.mean_loss` for it; a plain mean is wrong.
+    metrics. A filler, usually at the end of an epoch, is all padding, with the usual shapes and
+    dtypes and no target. Use `bload.mean_loss` for it; a plain mean is wrong.
 
     Attributes:
         valid_BT: bool, True on a frame, False on padding.

@@ -3,7 +3,7 @@
 B blocks, T slots, S segments; ``...`` are any further dimensions (queries, width).
 """
 
-from typing import Any, Literal, Protocol, TypeVar, cast
+from typing import Any, Literal, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -86,7 +86,7 @@ def walk(
             f"inputs of {tuple(inputs_BT.shape[:2])} blocks and slots do not have the starts of "
             f"{tuple(start_BT.shape)}"
         )
-    _check_rows("the state given to walk", state, len(start_BT))
+    _check_rows(part, "the given state", state, len(start_BT))
     if isinstance(order, str):
         check_choice("order", order, ("segments", "slots"))
         if order == "slots" or torch.compiler.is_compiling():
@@ -100,20 +100,17 @@ def walk(
     return _by_segments(part, inputs_BT, order, state)
 
 
-def _check_rows(name: str, values: Any, rows: int) -> None:
-    """Raise `InputError` unless all tensors have so many rows."""
-    for tensor in pytree.tree_leaves(values):
-        if tensor is not None and tensor.shape[:1] != (rows,):
-            raise InputError(
-                f"{name} has a tensor {tuple(tensor.shape)} for {rows} rows; its first dimension "
-                "has to be the rows of the inputs, as in inputs.new_zeros(len(inputs), width)"
-            )
+def _check_rows(part: object, name: str, values: Any, rows: int) -> None:
+    """Raise `InputError` unless all values are tensors with so many rows."""
+    for value in pytree.tree_leaves(values):
+        if value is not None and (shape := tuple(getattr(value, "shape", ())))[:1] != (rows,):
+            raise InputError(f"{name} of {type(part).__name__}: shape {shape}, not ({rows}, ...)")
 
 
 def _step(part: RecurrentPart[State], inputs: Tensor, state: State) -> tuple[Tensor, State]:
     result: Any = part.step(inputs, state)
-    if not (isinstance(result, tuple) and len(result) == 2 and len(result[0]) == len(inputs)):
-        raise InputError(f"step of {type(part).__name__} has to return outputs and state by row")
+    if not (isinstance(result, tuple) and len(result) == 2):
+        raise InputError(f"step of {type(part).__name__} has to return outputs and state")
     return result[0], result[1]
 
 
@@ -122,13 +119,15 @@ def _by_segments(
 ) -> tuple[Tensor, State]:
     inputs_T = torch.split(order.packed(inputs_BT), list(order.rows_T))
     state_S = part.init_state(inputs_T[0])
-    _check_rows(f"init_state of {type(part).__name__}", state_S, len(inputs_T[0]))
+    _check_rows(part, "init_state", state_S, len(inputs_T[0]))
     if state is not None:
         carried_S: State = pytree.tree_map(lambda values_B: values_B[order.block_S], state)
         state_S = reset_state(carried_S, state_S, order.starts_S)
     outputs_T, ends = [], []
     for step, inputs in enumerate(inputs_T):
         outputs, state_S = _step(part, inputs, state_S)
+        if not step:
+            _check_rows(part, "step", (outputs, state_S), len(inputs))
         outputs_T.append(outputs)
         rows = order.rows_T[step + 1] if step + 1 < len(order.rows_T) else 0
         if rows < len(inputs):
@@ -142,12 +141,12 @@ def _by_slots(
     part: RecurrentPart[State], inputs_BT: Tensor, start_BT: Tensor, state: State | None
 ) -> tuple[Tensor, State]:
     # unbind, not [:, t]: its backward is one stack; T selects would each fill a whole block.
-    inputs_T, outputs_T, current = inputs_BT.unbind(1), [], cast(State, state)
+    inputs_T, outputs_T = inputs_BT.unbind(1), []
+    current: State = part.init_state(inputs_T[0]) if state is None else state
+    _check_rows(part, "init_state", current, len(start_BT))
     for inputs, start_B in zip(inputs_T, start_BT.unbind(1), strict=True):
         initial = part.init_state(inputs)  # of this slot, since it may depend on the inputs
-        if inputs is inputs_T[0]:
-            _check_rows(f"init_state of {type(part).__name__}", initial, len(inputs))
-        current = initial if current is None else reset_state(current, initial, start_B)
-        outputs, current = _step(part, inputs, current)
+        outputs, current = _step(part, inputs, reset_state(current, initial, start_B))
         outputs_T.append(outputs)
+    _check_rows(part, "step", (outputs_T, current), len(start_BT))
     return torch.stack(outputs_T, dim=1), current

@@ -141,10 +141,11 @@ class ChunkPlanner(Planner):
         return position._replace(first_step=position.step, first_block=block, chunk=chunk)
 
     def describe(self, position: Position) -> str:
+        batches = f"{self.micro_batches} batches of " if self.micro_batches > 1 else ""
         return (
             f"{plural(self.chunks, 'chunk')} of {self.chunk:,} sequences, steps of "
-            f"{plural(self.world_size, 'rank')} x "
-            f"{plural(self.micro_batches * self.blocks_per_batch, 'block')} of {self.t_max:,}"
+            f"{plural(self.world_size, 'rank')} x {batches}"
+            f"{plural(self.blocks_per_batch, 'block')} of {self.t_max:,}"
         )
 
     def definition(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, NoReturn
 
@@ -30,8 +31,7 @@ class BlockLoader:
         loader = BlockLoader(source)
         for epoch in range(epochs):
             loader.set_epoch(epoch)
-            for batch in loader:
-                ...
+            for batch in loader: ...
 
     With ``micro_batches`` above 1 or ``balance="uneven"``, an optimiser step takes several batches.
     It comes after a batch with `ends_step` True; `by_step` yields the batches of a step together.
@@ -41,7 +41,7 @@ class BlockLoader:
             `bload.SequenceSource` and `bload.from_dataset`.
         packer: a key of `bload.PACKERS`. ``bload_exact`` pads least. ``bload`` draws at random, the
             paper's rule as quoted: to compare with the paper, or where packing must be instant.
-        t_max: slots in a block; None takes the longest length, of clips the mean, rounded down.
+        t_max: slots in a block; None takes the longest length, `sampling` and `mix` the mean.
         batch_slots: slots in a batch, rounded down to whole blocks, at least one; None takes one.
         micro_batches: batches per rank and optimiser step, for gradient accumulation.
         seed: random seed; the only source of randomness, together with the epoch.
@@ -55,7 +55,7 @@ class BlockLoader:
             or encoders that subsample time: padding follows its frames, inside the row. `t_max` has
             to be a multiple too; its default is rounded. It cannot cut long sequences.
         balance: how blocks get to steps and ranks, a key of `bload.schedule.balance.BALANCES`. With
-            ``uneven``, batches are unequal: no `mean_loss` with a count, no collective in forward.
+            ``uneven``, batches differ by rank: no count in `mean_loss`, no collective in forward.
         cost: cost of a block, for `balance`.
         chunk: number of sequences that are planned at a time, for data sets of any size: the number
             of steps is then known when the last chunk is packed. None plans a whole epoch.
@@ -210,7 +210,9 @@ class SendableDataLoader(DataLoader[Any]):
     """
 
     def __init__(self, dataset: Any, **options: Any) -> None:
-        check_whole("num_workers", options.get("num_workers", 0), 0)
+        workers = check_whole("num_workers", options.get("num_workers", 0), 0)
+        if options.get("timeout") and not workers:
+            raise InputError("timeout is for data workers; set num_workers, or leave it out")
         if options.get("prefetch_factor") is not None:
             check_whole("prefetch_factor", options["prefetch_factor"], 1)
         check_choice("pin_memory", options.get("pin_memory", False), (True, False))
@@ -225,10 +227,8 @@ class SendableDataLoader(DataLoader[Any]):
         if begun is not None and begun._workers[0]._parent_pid != os.getpid():
             begun._shutdown, self._iterator = True, None  # left to the process before a fork
         self.generator = self.generator or torch.Generator().manual_seed(torch.initial_seed())
-        if torch.get_default_device().type == "cpu":
-            return super().__iter__()
-        with torch.device("cpu"):  # of the generator; a mode, which workers inherit, is slow there
-            return super().__iter__()
+        with nullcontext() if torch.get_default_device().type == "cpu" else torch.device("cpu"):
+            return super().__iter__()  # workers inherit a mode, and are slow under it
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "generator": None, "_iterator": None}

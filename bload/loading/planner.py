@@ -198,15 +198,16 @@ class Planner:
     def describe(self, position: Position) -> str:
         """Return what an epoch is, in a line."""
         account, plan = self.account(position), self.plan(position.epoch)
-        size = "" if plan.has_one_size else "up to "
         per_rank = f" x {self.micro_batches} batches" if self.micro_batches > 1 else ""
-        most = -(-plan.num_blocks // (self.world_size * self.micro_batches))  # in a short epoch
+        most = -(-plan.num_blocks // (self.world_size * self.micro_batches))  # in a single step
         if plan.has_one_size and (blocks := min(self.blocks_per_batch, most)) > 1:
             per_rank += f"{' of' if per_rank else ' x'} {blocks} blocks"
-        trained = len(np.unique(plan.sequence)) * account.blocks / plan.num_blocks
+        block = self.schedule(Position(position.epoch)).block  # some are not, under last="drop"
+        trained = len(np.unique(plan.sequence[np.isin(plan.block_of_segment(), block)]))
         ratio = trained * int(self.lengths.max()) / account.processed  # each padded to the longest
         saving = f"{ratio:.1f}x fewer" if ratio >= 1 else f"{1 / ratio:.1f}x more"
         deleted = f"{account.deleted:,} frames deleted, " if account.deleted else ""
+        size = "" if plan.has_one_size else "up to "
         return (
             f"{plural(account.blocks, 'block')} of {size}{plan.t_max:,}, "
             f"{100 * account.padding / (account.frames + account.padding):.2f} % padding, {deleted}"

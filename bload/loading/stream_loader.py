@@ -81,9 +81,8 @@ class StreamLoader:
         self._generation = 0
 
     def __repr__(self) -> str:
-        settings = {**self._definition(), "workers": self.torch_loader.num_workers}
-        settings |= {"rank": self.stream.rank, "step": self.step}
-        return f"StreamLoader({', '.join(f'{key} {value}' for key, value in settings.items())})"
+        shown = self._definition() | {"workers": self.torch_loader.num_workers, "step": self.step}
+        return f"StreamLoader({', '.join(f'{key} {value}' for key, value in shown.items())})"
 
     def _beginning(self) -> dict[str, Any]:
         positions: list[dict[str, Any]] = [

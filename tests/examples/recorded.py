@@ -55,7 +55,7 @@ def record(example: Path, folder: Path, stop: int | None) -> None:
             print(json.dumps(line), file=file, flush=True)
 
         register_module_forward_pre_hook(write)
-        dist.destroy_process_group = lambda: None  # the weights may be sharded
+        dist.destroy_process_group = lambda *_: None  # the weights may be sharded
         torch.manual_seed(0)
         model = runpy.run_path(str(example), run_name="__main__")["model"]
     state = model.state_dict()

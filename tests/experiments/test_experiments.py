@@ -77,7 +77,7 @@ def test_a_loader_has_the_rate_of_its_experiment_and_train_lr_moves_all_three():
         (["experiment=one_rank_one", "loader=sampling"], 0.00075),
         (["experiment=one_rank_one", *clips], 0.0015),
         (["experiment=one_rank_one", *clips, "train.lr=0.25"], 0.25),
-        (["experiment=one_rank", "loader=ragged"], 0.0015),  # as bload
+        (["experiment=one_rank_one", "loader=ragged"], 0.0015),  # as bload
     ):
         train = compose_job("train", line).train
         assert (train.lr, train.backbone_lr, train.muon_lr) == (rate, rate, 2 * rate)

@@ -55,8 +55,8 @@ def test_the_papers_figures_stand_only_beside_its_lengths_and_block_size(changed
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ([], "5 runs, about 60 minutes on 2 idle cores"),
-        (["train.seed=2,3,4"], "15 runs, about 180 minutes on 2 idle cores"),
+        ([], "5 runs, about 60 minutes on two idle cores"),
+        (["train.seed=2,3,4"], "15 runs, about 180 minutes on two idle cores"),
     ],
 )
 def test_a_sweep_first_says_its_runs_and_their_time(given, words, monkeypatch, capsys):
