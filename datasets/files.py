@@ -139,14 +139,13 @@ def lock_folder(
         with lock.open("a+b") as file:  # filelock would wait for ever without a file, or flock
             fcntl.flock(file, fcntl.LOCK_UN)
         handle = FileLock(lock)
-        with suppress(Timeout):
-            handle.acquire(timeout=1 if seconds < 0 else seconds)
-        if not handle.is_locked and seconds >= 0:
-            raise Timeout(str(lock))
-        if not handle.is_locked:
-            if os.environ.get("RANK", "0") == "0":
+        if seconds < 0:
+            with suppress(Timeout):
+                handle.acquire(timeout=1)
+            if not handle.is_locked and os.environ.get("RANK", "0") == "0":
                 print(f"waiting for another process, which writes {folder}", flush=True)
-            handle.acquire()
+        if not handle.is_locked:
+            handle.acquire(timeout=seconds)
     except Timeout:
         raise InputError(
             f"another process is writing {folder}; wait for it, stop it, or {remedy}"

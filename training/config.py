@@ -231,7 +231,7 @@ class TrainJob:
 @contextmanager
 def naming_keys(cfg: TrainJob) -> Iterator[None]:
     """Give the library's options their groups in what it refuses in the body."""
-    groups = {own.name: part.prefix for part in (cfg.loader, cfg.train) for own in fields(part)}
+    groups = {item.name: part.prefix for part in (cfg.loader, cfg.train) for item in fields(part)}
     try:
         yield
     except InputError as error:

@@ -55,9 +55,9 @@ def one_rank() -> Ranks:
     return Ranks(0, 1, torch.device("cpu"))
 
 
-def evaluate(*lines: str) -> None:
-    """Evaluate as a command line says, on one CPU."""
-    evaluate_all(compose_job("eval", ["device=cpu", "workers=0", *lines]), one_rank())
+def evaluate(*lines: str) -> dict:
+    """Evaluate as a command line says, on one CPU; return the figures."""
+    return evaluate_all(compose_job("eval", ["device=cpu", "workers=0", *lines]), one_rank())
 
 
 def only_run(runs: Path) -> Path:

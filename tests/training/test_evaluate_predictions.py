@@ -86,5 +86,5 @@ def test_states_are_cleared_as_in_training_unless_asked(finished, tmp_path):
     state["config"]["train"]["starts"] = "ignored"
     torch.save(state, tmp_path / "ignoring.pt")
     for more, used in (((), "ignored"), (("starts=wrong",), "wrong")):
-        evaluate(f"checkpoint={tmp_path}/ignoring.pt", f"predictions={path}", *more)
-        assert read_metadata(path)["starts"] == used
+        figures = evaluate(f"checkpoint={tmp_path}/ignoring.pt", f"predictions={path}", *more)
+        assert read_metadata(path)["starts"] == figures["starts"] == used
