@@ -20,9 +20,9 @@ CHECKED_AT_A_TIME = 2**20
 def check_lengths(lengths: ArrayLike, names: Sequence[str] | None = None) -> np.ndarray:
     """Return the lengths as int64 ``(sequences,)``; raise InputError for the first invalid one."""
     try:
-        array = np.asarray(np.ma.filled(getattr(lengths, "detach", lambda: lengths)(), 0))
+        array = np.asarray(np.ma.filled(lengths, 0))
     except (ValueError, TypeError, RuntimeError) as error:  # such as nested lists
-        raise InputError("some lengths are no numbers; give a list of whole numbers") from error
+        raise InputError(f"no lengths: {error}; give a list of whole numbers") from error
     if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iuf":
         found = f"have shape {array.shape} and dtype {array.dtype}" if array.size else "are empty"
         raise InputError(f"the lengths {found}; give a list of whole numbers, at least one")

@@ -40,7 +40,7 @@ class DatasetConfig(Checked):
     )
     cache: str | None = key("folder for resized frames, filled by the first run", None)
     augment: AugmentConfig | None = key(
-        "random changes to training videos; null: none", AugmentConfig
+        "random changes to training videos; null: none", factory=AugmentConfig
     )
     validation: float = number(
         0, 0.5, "share of the training videos to validate on, if the data have no such split", 0.0

@@ -8,19 +8,25 @@ from typing import Any, ClassVar
 from bload.errors import InputError, any_of, check_choice
 
 
-def key(help: str, default: Any = MISSING, *, defining: bool = True, **traits: Any) -> Any:
+def key(
+    help: str,
+    default: Any = MISSING,
+    *,
+    factory: Any = MISSING,
+    defining: bool = True,
+    **traits: Any,
+) -> Any:
     """Declare a key.
 
     Args:
         help: its meaning, as ``--help`` prints it.
+        factory: makes a default that can be changed, such as a list.
         defining: False if runs may differ in it, as it changes neither results nor figures: then it
             is not part of a run's name, and may be another when the run resumes.
         traits: what else `field` keeps as metadata.
     """
     metadata = {"help": help, "defining": defining, **traits}
-    if callable(default):
-        return field(default_factory=default, metadata=metadata)
-    return field(default=default, metadata=metadata)
+    return field(default=default, default_factory=factory, metadata=metadata)
 
 
 def number(

@@ -42,7 +42,7 @@ class ChangedConfig(SyntheticConfig):
     """The default synthetic videos, changed."""
 
     root: str = key("of the synthetic videos", "data/synthetic-1000-60-60-200-64px-s0")
-    frame_size: list[int] = key("height and width", lambda: [64, 64])
+    frame_size: list[int] = key("height and width", factory=lambda: [64, 64])
     left_out: float = number(0, 0.95, "share of the frames that are left out at random", 0.0)
 
 
@@ -54,7 +54,7 @@ def open_thinned(cfg: ChangedConfig, split: str) -> VideoSource:
         kept = np.flatnonzero((chances >= cfg.left_out) | (chances == chances.max()))
         videos.append(Video(video.name, with_gaps([video.frames[i] for i in kept])))
     height, width = cfg.frame_size
-    return VideoSource(cfg.root, split, videos, (height, width))
+    return VideoSource(cfg.root, split, videos, (height, width), cache=cfg.cache)
 
 
 def open_extreme(cfg: ChangedConfig, split: str) -> VideoSource:

@@ -81,10 +81,9 @@ def measure_cost(
     order = WalkOrder.of(start_BT)
     with FakeTensorMode(allow_non_fake_inputs=True):
         with torch.device(device):
-            model = build_model(cfg).train()
+            model = build_model(cfg, recomputed_share=0.0).train()
             pixels = torch.empty(*shape_BT, 3, *frame_size, dtype=torch.uint8)
             gap_BT = torch.empty(shape_BT)
-        model.recomputed_share = 0.0
         parts = order.slot_V, order.block_S, order.starts_S, order.last_B  # fakes cannot be pinned
         order = WalkOrder(order.rows_T, *(part.to(device) for part in parts))
         inputs = NetworkInput(pixels, start_BT.to(device), None, None, gap_BT, order)

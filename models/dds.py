@@ -24,11 +24,11 @@ from datasets.annotations.vocabulary import ATTENTION
 from models.anchors import PersonCentre, point_references
 from models.backbone import Pointwise, build_backbone
 from models.branch import Branch, Tokens, to_key_mask
-from models.exchange import share_pictures
 from models.extent import CENTRES, ENDS, cell_points, cells_inside
 from models.heads import BoxHead
 from models.network_input import NetworkInput
 from models.outputs import CLASSES, LABELS, Outputs
+from models.pictures import choose_pictures
 from models.position import FAR_WAVES, NEAR_WAVES, sine_position
 from models.transformer import Encoder, LayerSizes
 
@@ -41,11 +41,11 @@ RECOMPUTED_AT_ONCE = 16
 class DDS(nn.Module):
     """Decoupled dynamic scene-graph network after DDS (arXiv 2301.07666).
 
-    Two branches share the encoded frames and nothing else. The object branch predicts person box,
-    object box and object class; the relation branch the region around both and their relations.
-    Query n of one and query n of the other describe the same pair: the matcher and the losses treat
-    the two as one prediction (like QPIC's single queries). Only this ties the branches. The pairing
-    is our reading, since that of the paper could not be read.
+    Two branches share the encoded frames and, if `anchored`, the points where queries start. The
+    object branch predicts person box, object box and object class; the relation branch the region
+    around both and their relations. Query n of one and query n of the other describe the same pair:
+    the matcher and the losses treat the two as one prediction (like QPIC's single queries). The
+    pairing is our reading, since that of the paper could not be read.
 
     Args:
         width: D, a multiple of 4 and of `heads`.
@@ -67,18 +67,16 @@ class DDS(nn.Module):
         dense: train a dense side task on the encoder's tokens as well, see `models.dense`.
         skip_padding: leave padding out of the work on single frames; the outputs are the same.
         recompute: ``backbone`` recomputes the per-frame part in the backward pass, see
-            `encode_all`, and so does ``auto`` until `recomputed_share` is set to less than 1.
+            `encode_all`, and so does ``auto`` unless `recomputed_share` says less.
             ``offload`` keeps what that part saves in host memory, all of it and not on a
             separate stream (after ByteScale, arXiv 2502.21231). A tensor that two operations save
             is copied twice, and weights are copied too. No effect on the CPU.
+        recomputed_share: of the pictures, 0 to 1; None: as `recompute` says.
+        exchange: in training, ranks share out pictures evenly, see `models.pictures`.
     """
 
     pixel_mean: Tensor
     pixel_std: Tensor
-    recomputed_share: float
-    """Of the pictures, 0 to 1, see `encode_all`; from `recompute`, until training sets another."""
-    exchange = False
-    """True, as training may set it: ranks share out pictures evenly there, see `share_pictures`."""
 
     def __init__(
         self,
@@ -94,11 +92,14 @@ class DDS(nn.Module):
         dense: bool,
         skip_padding: bool,
         recompute: str,
+        recomputed_share: float | None = None,
+        exchange: bool = False,
         **sizes: Unpack[LayerSizes],
     ) -> None:
         super().__init__()
-        self.queries, self.skip_padding = queries, skip_padding
-        self.recomputed_share = float(recompute in ("backbone", "auto"))
+        self.queries, self.skip_padding, self.exchange = queries, skip_padding, exchange
+        share = float(recompute in ("backbone", "auto"))
+        self.recomputed_share = share if recomputed_share is None else recomputed_share
         self.offload = recompute == "offload"
         width = sizes["width"]
         self.backbone = build_backbone(backbone)
@@ -133,29 +134,13 @@ class DDS(nn.Module):
             state: that of earlier `Outputs`, to continue from the last slot of each row; None:
                 every row begins anew.
         """
-        index_I = inputs.valid_slots() if self.skip_padding else None
-        extent_BT2, shape_BT = inputs.extent_BT2, inputs.start_BT.shape
-        inputs = inputs.prepare()
-        pixels_ICHW = inputs.pixels_BTCHW.flatten(0, 1)
-        extent_I2 = None if inputs.extent_BT2 is None else inputs.extent_BT2.flatten(0, 1)
-        if index_I is not None:
-            pixels_ICHW = pixels_ICHW[index_I]
-            extent_I2 = None if extent_I2 is None else extent_I2[index_I]
-        take_home: Callable[[Tensor], Tensor] = nn.Identity()
-        if self.exchange and self.training:
-            pixels_ICHW, extent_I2, take_home = share_pictures(pixels_ICHW, extent_I2)
+        extent_BT2, inputs = inputs.extent_BT2, inputs.prepare()
+        exchange = self.exchange and self.training
+        pixels_ICHW, extent_I2, to_slots = choose_pictures(inputs, self.skip_padding, exchange)
         with save_on_cpu(pin_memory=pixels_ICHW.is_cuda) if self.offload else nullcontext():
             memory_IHWD = self.encode_all(pixels_ICHW, extent_I2)
         tokens = self.build_tokens(memory_IHWD, extent_I2)
         object_state, relation_state = state or (None, None)
-
-        def to_slots(values_LJ: Tensor) -> Tensor:
-            values_LI = take_home(values_LJ)
-            if index_I is not None:
-                zeros = values_LI.new_zeros(len(values_LI), shape_BT.numel(), *values_LI.shape[2:])
-                values_LI = zeros.index_copy(1, index_I, values_LI)
-            return values_LI.unflatten(1, shape_BT)
-
         spatial_LBTND = to_slots(self.object_branch.spatial(tokens))
         objects, object_state = self.object_branch(spatial_LBTND, inputs, object_state)
         spatial_LBTND = to_slots(self.relation_branch.spatial(tokens))

@@ -145,17 +145,16 @@ def open_training(
         recomputed = saved.get("recomputed")
         if recomputed is None:
             recomputed = choose_recomputed(cfg, ranks, sampler)
+    exchange = cfg.train.exchange == "frames" and ranks.world_size > 1
     torch.manual_seed(cfg.train.seed)
     gc.collect()  # a recorded network refers to itself
     torch.cuda.empty_cache()  # of the run before, which its peak would have
     with ranks.agree_on_errors():
-        model = build_model(cfg.model).to(ranks.device)
+        model = build_model(cfg.model, recomputed_share=recomputed, exchange=exchange)
+        model = model.to(ranks.device)
     model.backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     if cfg.model.weights:
         freeze_first_stage(model.backbone)
-    if recomputed is not None:
-        model.recomputed_share = recomputed
-    model.exchange = cfg.train.exchange == "frames" and ranks.world_size > 1
     one_shape = sampler.plan.has_one_size and not cfg.model.skip_padding
     choose_kernels(cfg.train.amp, cfg.train.deterministic, one_shape)
     train = cfg.train

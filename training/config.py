@@ -53,7 +53,7 @@ class LoaderConfig(Checked):
     )
     last: str = choice(("fill", "drop"), "what is done with an incomplete last step", "fill")
     balance: str = choice(BALANCES, "how blocks are assigned to steps and ranks", "none")
-    cost: CostConfig = key("weights of a block, for loader.balance", CostConfig)
+    cost: CostConfig = key("weights of a block, for loader.balance", factory=CostConfig)
     block_sizes: Any = key("block sizes, such as [94,47], or how many sizes to choose", 1)
 
     @property
@@ -180,8 +180,7 @@ class ExperimentConfig(Checked):
 
     name: str | None = key("file in configs/experiment; its runs share a folder", None)
     suffix: str = key("after the name, in folder and group; size=quick sets _quick", "")
-    minutes: float | None = key("of one of its runs on two idle cores, on average", None)
-    rates: dict[str, float] = key("values of train.lr, for ${experiment.rates.NAME}", dict)
+    rates: dict[str, float] = key("values of train.lr, for ${experiment.rates.NAME}", factory=dict)
 
 
 @dataclass

@@ -9,25 +9,24 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any, NamedTuple, NoReturn
 
 from hydra.conf import HydraConf
 from hydra.core.hydra_config import HydraConfig
-from hydra.errors import CompactHydraException, HydraException
+from hydra.errors import CompactHydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from bload.errors import InputError, plural
+from bload.errors import InputError
 from datasets.files import QuietStream
-from training.compose import hydras_words, register, sweep_lines, to_job
+from training.compose import hydras_words, register, to_job
 from training.stopping import AgreedError, Stopped, end_on_signals
 
 
 class EndedJob(NamedTuple):
     """A job that has ended."""
 
-    overrides: str
+    overrides: list[str]
     status: int
     result: dict[str, Any]
     """Its summary, or its error."""
@@ -49,15 +48,15 @@ def one_job(task: Callable[[Any], dict[str, Any] | None]) -> Callable[[DictConfi
     @functools.wraps(task)
     def job(config: DictConfig) -> float | None:
         hydra, status, result = HydraConfig.get(), 0, {}
-        given: Any = OmegaConf.to_container(hydra.overrides.task)  # and not resolved
-        overrides, is_sweep = " ".join(given), hydra.mode == RunMode.MULTIRUN
+        overrides: Any = OmegaConf.to_container(hydra.overrides.task)  # and not resolved
+        line, is_sweep = " ".join(overrides), hydra.mode == RunMode.MULTIRUN
         try:
             if is_sweep:
-                begin_sweep_job(hydra, config, given)
+                begin_sweep_job(hydra, overrides)
             result = task(to_job(config)) or {}
             folders = [ended.result.get("folder") for ended in ENDED_JOBS]
             if IS_FIRST and result.get("folder", 0) in folders:
-                print(f"warning: {overrides} is the run of an earlier job; give each a run.name")
+                print(f"warning: {line} is the run of an earlier job; give each a run.name")
         except Stopped as stopped:
             if IS_FIRST:
                 print(f"\n{stopped.sentence}{TORCHRUNS}", file=sys.stderr, flush=True)
@@ -68,25 +67,17 @@ def one_job(task: Callable[[Any], dict[str, Any] | None]) -> Callable[[DictConfi
                 if not isinstance(error, InputError):
                     raise
                 raise CompactHydraException(f"error: {error}") from None  # without a traceback
-            status, result = report_error(error, overrides)
+            status, result = report_error(error, line)
         ENDED_JOBS.append(EndedJob(overrides, status, result))
         return result.get("with/recall@20")  # for sweepers that search
 
     return job  # type: ignore[return-value]
 
 
-def begin_sweep_job(hydra: HydraConf, config: DictConfig, given: Sequence[str]) -> None:
-    """Check what is given for a sweep, and announce it before its first job."""
-    if {*(hydra.sweeper.get("params") or ())} - {line.split("=")[0] for line in given}:
+def begin_sweep_job(hydra: HydraConf, overrides: Sequence[str]) -> None:
+    """Check what is given for a sweep, and forget what is for one job alone."""
+    if {*(hydra.sweeper.get("params") or ())} - {line.split("=")[0] for line in overrides}:
         raise AgreedError("an experiment is a sweep itself; start one after another")
-    minutes = OmegaConf.select(config, "experiment.minutes")  # eval.py has none
-    sizes = "dataset.", "train.epochs=", "train.slots="  # the minutes are of others
-    resized = any(line.startswith(sizes) for line in given)
-    if IS_FIRST and hydra.job.num == 0 and minutes and not resized:
-        with suppress(HydraException):  # glob(*), whose values it does not count
-            runs = len(sweep_lines(hydra.sweeper.params, [o for o in sys.argv[1:] if "=" in o]))
-            words = f"{plural(runs, 'run')}, about {runs * minutes:.0f} minutes on two idle cores"
-            print(words, flush=True)
     os.environ.pop("WANDB_RUN_ID", None)  # it can be that of one job only
 
 

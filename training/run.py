@@ -41,8 +41,8 @@ class Run:
     training: Training
     progress: Progress
     tracker: Tracker
-    row_states: RowStates = None
-    """State of the network after the step before, see `train_step`."""
+    row_states: RowStates = ()
+    """States of the network after the step before, see `training.step`."""
     sums: EpochSums = field(default_factory=EpochSums)
     saved_at: float = field(default_factory=lambda: time.monotonic())
 
@@ -87,7 +87,8 @@ class Run:
     def take_step(self, batches: list[Batch]) -> None:
         """Take a step, and add its figures up; write them down every ``train.log_every`` steps."""
         step, position = self.loader.step, StepPosition.after(self.loader)
-        figures, self.row_states = train_step(self.training, batches, position, self.row_states)
+        figures, states = train_step(self.training, batches, position, self.row_states)
+        self.row_states = states if self.loader.sampler.plan.carries else ()
         self.sums.losses.update(figures.losses)
         if step % self.training.cfg.train.log_every == 0:
             losses = sum_losses(figures.losses, self.ranks)
@@ -176,7 +177,7 @@ class Run:
         )
         self.progress.history.append(figures)
         self.loader.set_epoch(self.epoch + 1)  # where a checkpoint resumes
-        self.sums, self.row_states = EpochSums(), []
+        self.sums, self.row_states = EpochSums(), ()
         self.save_or_stop()
         self.validate_if_due()
 

@@ -1,8 +1,8 @@
 """Training: one step, and the states that rows carry from step to step.
 
 Row states, under ``loader.long=carry``, are the network's state after each batch of a step: lists
-and tuples of tensors ``(B, ...)`` and None. They are empty at the beginning of an epoch, and None
-if every row begins anew. B rows of a batch.
+and tuples of tensors ``(B, ...)`` and None. They are empty where every row begins anew: under other
+loaders, and at the beginning of an epoch. B rows of a batch.
 """
 
 import math
@@ -23,7 +23,7 @@ from training.build import Training
 from training.ranks import autocast
 from training.stopping import AgreedError
 
-RowStates = list[Any] | None
+RowStates = Sequence[Any]
 
 
 class StepPosition(NamedTuple):
@@ -54,7 +54,7 @@ class StepFigures(NamedTuple):
 
 
 def train_step(
-    training: Training, batches: list[Batch], position: StepPosition, row_states: RowStates = None
+    training: Training, batches: list[Batch], position: StepPosition, row_states: RowStates = ()
 ) -> tuple[StepFigures, RowStates]:
     """Take a step with all its batches on this rank; return its figures and the new row states.
 
@@ -90,8 +90,7 @@ def train_step(
     for optimiser in training.optimisers:
         optimiser.step()
     training.after_step()
-    figures = StepFigures(dict(zip(sums, values, strict=True)), norm, rate)
-    return figures, None if row_states is None else states
+    return StepFigures(dict(zip(sums, values, strict=True)), norm, rate), states
 
 
 def diverged(
@@ -116,7 +115,7 @@ def pack_row_states(tree: Any) -> Any:
 
 
 def open_row_states(
-    saved: Sequence[Sequence[Any] | None], loader: BlockLoader, device: torch.device
+    saved: Sequence[Sequence[Any]], loader: BlockLoader, device: torch.device
 ) -> RowStates:
     """Restore the states of this rank's rows from what any number of ranks saved.
 
@@ -125,10 +124,8 @@ def open_row_states(
     Args:
         saved: `pack_row_states` of every rank that saved; empty at the start of an epoch.
     """
-    if not loader.sampler.plan.carries:
-        return None
     # All rows of the first rank that saved, then all of the second, and so on.
-    states = [state for rank_states in saved for state in rank_states or ()]
+    states = [state for rank_states in saved for state in rank_states]
     if not states:
         return []
     all_states = tree_map(lambda *rows: None if rows[0] is None else torch.cat(rows), *states)

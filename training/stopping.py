@@ -56,6 +56,8 @@ class StopRequest:
             _end(self.signal_number, None)
 
     def _handle(self, signal_number: int, frame: FrameType | None) -> None:
+        if signal_number == self.signal_number == signal.SIGINT and "RANK" not in os.environ:
+            _end(signal_number, None)  # a second Ctrl-C waits for nothing
         is_told = self.signal_number or os.environ.get("RANK", "0") != "0"
         self.signal_number = signal_number
         if not is_told:

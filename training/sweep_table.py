@@ -28,7 +28,7 @@ SPEED = "Speed: naive = 1, by the seconds of runs one after another, which other
 
 def name_rows(jobs: Sequence[EndedJob]) -> list[str]:
     """Name jobs by what differs between them, but for the seed; a loader by its name alone."""
-    lines = [[o for o in job.overrides.split() if "train.seed=" not in o] for job in jobs]
+    lines = [[o for o in job.overrides if "train.seed=" not in o] for job in jobs]
     common = set.intersection(*map(set, lines))
     names = [" ".join(o for o in line if o not in common) for line in lines]
     return [name.removeprefix("loader=") or "all" for name in names]
@@ -84,7 +84,8 @@ def close_sweep(jobs: Sequence[EndedJob]) -> str:
     """
     import pandas as pd  # slow
 
-    errors = [f"failed: {job.overrides}: {job.result['error']}" for job in jobs if job.status]
+    failed = ((" ".join(job.overrides), job.result["error"]) for job in jobs if job.status)
+    errors = [f"failed: {overrides}: {error}" for overrides, error in failed]
     if not (rows := tabulate_jobs(jobs)):
         return "\n".join(errors)
     folder = next(Path(job.result["folder"]).parent for job in jobs if "folder" in job.result)

@@ -59,7 +59,7 @@ class DatasetSource:
             fault = "text; give its numbers, such as tokens or [*text.encode()]"
         elif isinstance(item, tuple) and len(item) != 2:
             fault = f"a tuple of {len(item)}; give pairs (inputs, targets), or dicts"
-        elif isinstance(item, list) and len(item) == 2 != self.lengths[number]:
+        elif isinstance(item, list) and len(item) == 2 and self.lengths[number] != 2:
             fault = f"a list of 2, not {self.lengths[number]}; give pairs as tuples or dicts"
         if fault:
             raise InputError(f"item {number} is {fault}")
@@ -217,8 +217,8 @@ def _length(value: Any) -> int | None:
 
 
 def _pick(item: Mapping[str, Any], key: Key | None, number: int) -> Any:
-    for name in sorted(_keys(key) - {*item}):
-        raise InputError(f"item {number} has no {name!r}; it has {_names(item)}")
+    if missing := sorted(_keys(key) - {*item}):
+        raise InputError(f"item {number} has no {missing[0]!r}; it has {_names(item)}")
     if isinstance(key, str):
         return item[key]
     return None if key is None else {name: item[name] for name in key}

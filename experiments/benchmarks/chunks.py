@@ -44,7 +44,8 @@ def measure(quick: bool) -> Iterator[Row]:
             np.save(file, np.concatenate([part.clip(1, T_MAX).astype(np.uint16) for part in drawn]))
             file.flush()
             for packer in packers:
-                for chunk in (0, million)[sequences > 10 * million : 1 + (sequences > million)]:
+                whole = [0] if sequences <= 10 * million else []
+                for chunk in [*whole, *[million] * (sequences > million)]:
                     row: Row = {"table": "chunks", "sequences": sequences, "packer": packer}
                     row |= {"chunk": chunk or None} | run_rank(file.name, packer, str(chunk))
                     base = base or row["first batch, s"]

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from unittest import mock
@@ -103,6 +104,16 @@ def test_a_signal_is_heard_where_nobody_reads_that_it_is(monkeypatch):
         signal.raise_signal(signal.SIGTERM)
     assert stop.signal_number == signal.SIGTERM
     os._exit.assert_called_once_with(128 + signal.SIGTERM)  # though heard after the last step
+
+
+def test_a_second_ctrl_c_ends_without_waiting_for_the_step(monkeypatch):
+    monkeypatch.setattr(os, "_exit", mock.Mock(side_effect=SystemExit))
+    with suppress(SystemExit), StopRequest().record_signals():
+        signal.raise_signal(signal.SIGINT)
+        os._exit.assert_not_called()
+        signal.raise_signal(signal.SIGINT)
+        pytest.fail("it goes on")
+    os._exit.assert_called_once_with(130)
 
 
 @pytest.mark.slow

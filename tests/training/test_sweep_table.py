@@ -4,16 +4,13 @@ import csv
 
 import pytest
 import torch
-from hydra import compose, initialize_config_dir
-from hydra.core.hydra_config import HydraConfig
 
 from bload import BlockSampler, action_genome_lengths
-from training.compose import CONFIGS, register
 from training.figures import lengths_digest
-from training.jobs import EndedJob, begin_sweep_job
+from training.jobs import EndedJob
 from training.printing import opening_text
 from training.ranks import Ranks
-from training.sweep_table import close_sweep
+from training.sweep_table import close_sweep, name_rows
 
 PAPERS = action_genome_lengths("train")
 
@@ -22,13 +19,13 @@ def job(loader, seed, seconds, recall, folder, lengths=PAPERS, t_max=94):
     summary = {"loader": loader, "clips": None, "t_max": t_max, "lengths": lengths_digest(lengths)}
     summary |= {"padding": 4000 + seed, "deleted": 7, "epoch_seconds": seconds}
     summary |= {"with/recall@20": recall, "folder": str(folder / f"{loader}-{seed}")}
-    return EndedJob(f"experiment=x loader={loader} train.seed={seed}", 0, summary)
+    return EndedJob(["experiment=x", f"loader={loader}", f"train.seed={seed}"], 0, summary)
 
 
 def test_runs_of_a_loader_are_one_row_beside_the_papers_figures(tmp_path):
     jobs = [job("naive", 2, 300.0, 0.8, tmp_path), job("bload", 2, 60.0, 0.7, tmp_path)]
     jobs += [job("bload", 4, 90.0, 0.75, tmp_path)]
-    jobs += [EndedJob("experiment=x loader=mix train.seed=2", 2, {"error": "no frames"})]
+    jobs += [EndedJob(["experiment=x", "loader=mix", "train.seed=2"], 2, {"error": "no frames"})]
     text = close_sweep(jobs)
     lines = (tmp_path / "table.md").read_text().splitlines()
     table = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if "|" in line]
@@ -52,22 +49,9 @@ def test_the_papers_figures_stand_only_beside_its_lengths_and_block_size(changed
     assert "in the paper" not in close_sweep(jobs)
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ([], "5 runs, about 60 minutes on two idle cores"),
-        (["train.seed=2,3,4"], "15 runs, about 180 minutes on two idle cores"),
-    ],
-)
-def test_a_sweep_first_says_its_runs_and_their_time(given, words, monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["train.py", *given])
-    register()
-    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        line = ["experiment=paper_table", "hydra.job.num=0", *(o for o in given if "," not in o)]
-        config = compose("train", line, return_hydra_config=True)
-    HydraConfig.instance().set_config(config)
-    begin_sweep_job(HydraConfig.get(), config, [f"{key}=" for key in config.hydra.sweeper.params])
-    assert capsys.readouterr().out == f"{words}\n"
+def test_rows_are_named_by_what_differs_whatever_is_in_it():
+    jobs = [EndedJob(["loader=mix", f"run.name=a {word}"], 0, {}) for word in ("b", "c")]
+    assert name_rows(jobs) == ["run.name=a b", "run.name=a c"]
 
 
 def test_one_process_on_a_machine_with_several_gpus_is_told_how_to_use_all(monkeypatch, tmp_path):
