@@ -65,7 +65,8 @@ class Checked:
                     bounds = f"{minimum} to {maximum}"
                     if maximum is None:
                         bounds = f"a finite number, at least {minimum}"
-                    raise InputError(f"{name} is {value}; give {bounds}{', or null' * null}")
+                    or_null = ", or null" if null else ""
+                    raise InputError(f"{name} is {value}; give {bounds}{or_null}")
             if "options" in declared.metadata:
                 check_choice(name, value, declared.metadata["options"])
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 import pandas as pd
 
 from bload import InputError
+from bload.errors import plural
 from datasets.build import build_source
 from experiments.interleaved import add_all_clips, on_ranks, sweep_jobs, time_turns, way_of
 from experiments.intervals import ratio
@@ -68,7 +69,7 @@ def tables(rows: pd.DataFrame) -> str:
                 "yes" if first.one_shape else "no",
             ]
         )
-    names = [f"{n} rank{'s' * int(n > 1)}" for n in ranks]
+    names = [plural(n, "rank") for n in ranks]
     heads = ["loader, padding", *names, "padded", "deleted", f"steps, {names[0]}"]
     heads += [f"imbalance, {names[-1]}", f"MiB, {names[0]}", "all batches one shape"]
     return markdown(cells, heads)

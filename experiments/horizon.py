@@ -94,7 +94,7 @@ def tables(folder: Path) -> str:
         control = control[control.way.isin(["sampling", "bload"])]
         rates = control[CUES].nunique()
         for (_, rate), again in control.groupby([DWELL, CUES]):
-            blocks.append(control_table(once, again, f", {CUES}={rate:g}" * (rates > 1)))
+            blocks.append(control_table(once, again, f", {CUES}={rate:g}" if rates > 1 else ""))
         shown += [*once.run[once.way.isin(WAYS)], *control.run]
     missing = [way for way in WAYS if way not in {*runs[is_once].way}]
     return "\n\n".join(blocks) + name_others(runs, shown) + name_missing(missing)
@@ -155,7 +155,7 @@ def draw(folder: Path, figure: Figure) -> None:
         axis.plot(recall, ls=dashes, color=INK, lw=1.3, label=name)
     for way in (way for way in WAYS if way in mean and way != "ragged"):  # as bload, see the table
         loader, _, option = way.partition(",")
-        label = way + ", fresh clips" * (way == "sampling")
+        label = "sampling, fresh clips" if way == "sampling" else way
         look = {"ls": "--", "mfc": "white", "mew": 1.5} if option else {"ls": "-"}
         axis.plot([*mean[way]], marker="o", c=colour_of(loader), label=label, **look)
 

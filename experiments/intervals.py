@@ -69,4 +69,4 @@ def corrected(groups: Iterable[Iterable[float]]) -> list[str]:
         ]
     adjusted = holm(pd.Series(chances, dtype=float).dropna())
     significant = {*adjusted.index[adjusted < 0.05]}
-    return [signed(sample) + "*" * (number in significant) for number, sample in enumerate(samples)]
+    return [signed(s) + ("*" if n in significant else "") for n, s in enumerate(samples)]

@@ -42,7 +42,7 @@ def draw(folder: Path, figure: Figure) -> None:
             axis.plot(x, y.mean(), look, ms=4, color=colour, label=name)
             axis.fill_between(x, y.min(), y.max(), color=colour, alpha=0.15, lw=0)
             if name == "naive" and unit != "epoch":
-                words = f"{len(x)} epoch" + "s" * (len(x) > 1)
+                words = "1 epoch" if len(x) == 1 else f"{len(x)} epochs"
                 below = y.mean().iloc[-1] - 6
                 axis.text(x.iloc[-1], below, words, color=colour, ha="center", va="top")
                 axis.margins(x=0.2)  # room for the words

@@ -49,7 +49,7 @@ def tables(folder: Path) -> str:
         recall = whole.mean().reindex(table.columns)
         cells = (f"{value:.1f}" if value == value else "" for value in recall)
         chosen = f"{choose(recall):g}" if recall.notna().any() else ""
-        chosen += f" ({len(whole)} of {len(seeds)} seeds)" * (len(whole) < len(seeds))
+        chosen += f" ({len(whole)} of {len(seeds)} seeds)" if len(whole) < len(seeds) else ""
         rows.append([*map(str, way), *cells, chosen])
     heads = [*ways, *(f"{rate:g}" for rate in table), "chosen"]
     return markdown(rows, heads, words=2)

@@ -47,7 +47,7 @@ def name_missing(names: Sequence[str]) -> str:
 
 def name_way(loader: str, clips: str | None) -> str:
     """Name a loader, and `sampling` with all clips of a video ``sampling clips=all``."""
-    return loader + " clips=all" * (clips == "all")
+    return f"{loader} clips=all" if clips == "all" else loader
 
 
 def colour_of(name: str) -> str:

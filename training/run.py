@@ -121,7 +121,8 @@ class Run:
             self.sums.drop_lap()
         if signal_number:
             where = f"{self.folder.last}: epoch {self.epoch + 1}, step {step}"
-            where += " (with run.resume=auto)" * (self.training.cfg.run.resume == "never")
+            if self.training.cfg.run.resume == "never":
+                where += " (with run.resume=auto)"
             raise Stopped(signal_number, f"the same command goes on from {where}")
 
     def save(self, path: Path | None = None) -> None:

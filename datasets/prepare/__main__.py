@@ -30,7 +30,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{report}\n\nnext: {command or 'fix the problems above, then this again'}")
         return 1 if problems else 0
     missing, problems = prepare(args.root, workers)
-    print(f"{missing:,} annotated frames are missing{'; type this again' * bool(missing)}")
+    print(f"{missing:,} annotated frames are missing{'; type this again' if missing else ''}")
     print(*problems.sentences(), sep="\n", file=sys.stderr)
     return 1 if missing else 0
 

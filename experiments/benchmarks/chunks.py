@@ -37,16 +37,15 @@ def measure(quick: bool) -> Iterator[Row]:
     """Yield a row for each number of sequences and packer, whole and in chunks."""
     million, base = 10_000 if quick else 1_000_000, 0.0
     packers = ("bload_exact",) if quick else ("bload_exact", "bload")
-    for sequences in (million, 10 * million, 100 * million):
+    for factor, chunks in ((1, [0]), (10, [0, million]), (100, [million])):
         with tempfile.NamedTemporaryFile(suffix=".npy") as file:
             rng = np.random.default_rng(0)
-            drawn = (rng.lognormal(2.8, 0.85, million) for _ in range(sequences // million))
+            drawn = (rng.lognormal(2.8, 0.85, million) for _ in range(factor))
             np.save(file, np.concatenate([part.clip(1, T_MAX).astype(np.uint16) for part in drawn]))
             file.flush()
             for packer in packers:
-                whole = [0] if sequences <= 10 * million else []
-                for chunk in [*whole, *[million] * (sequences > million)]:
-                    row: Row = {"table": "chunks", "sequences": sequences, "packer": packer}
+                for chunk in chunks:
+                    row: Row = {"table": "chunks", "sequences": factor * million, "packer": packer}
                     row |= {"chunk": chunk or None} | run_rank(file.name, packer, str(chunk))
                     base = base or row["first batch, s"]
                     yield row | {"first batch": row["first batch, s"] / base}

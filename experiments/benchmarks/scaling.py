@@ -56,7 +56,7 @@ def time_ranks(ranks: Ranks, quick: bool) -> list[Row]:
     rows = []
     for blocks in BLOCKS[ranks.world_size][: 2 // ranks.world_size if quick else None]:
         line = ["loader=bload_exact", "train.workers=0", f"train.batch_slots={94 * blocks}"]
-        line += ["dataset.cache=data/cache64" + "-quick" * quick]
+        line += [f"dataset.cache=data/cache64{'-quick' if quick else ''}"]
         line += ["dataset.train_videos=24", *FEW_VIDEOS] if quick else []
         contender = Contender(compose_job("train", line), ranks)
         turn = contender.take_steps(2 if quick else 20)

@@ -29,7 +29,7 @@ from training.config import TrainConfig, loader_schema
 from training.ranks import Ranks, join_ranks, set_deterministic
 from training.report import page
 
-COUNT = 26
+COUNT = 24
 CANDIDATES = 30
 """Configs of which the one with most that is new is taken."""
 UNDRAWN = {"loader.name", "model.name", "dataset.name"}
