@@ -61,7 +61,7 @@ def reading(path: Path | str, remedy: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # wrong contents raise nearly anything
-        kind, words = type(error).__name__, " ".join(str(error).split())[:200]
+        kind, words = type(error).__name__, " ".join(str(error).split()).split(". ")[0][:200]
         if isinstance(error, InputError) or "Memory" in kind:
             raise
         details = words if kind == "BadZipFile" else f"{kind}: {words}"

@@ -49,7 +49,7 @@ class ModelConfig(Checked):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.width % self.heads or self.width % 4:
-            raise InputError(f"model.width is {self.width}; give one that 4 and heads divide")
+            raise InputError(f"4 and model.heads={self.heads} must divide model.width={self.width}")
 
 
 @dataclass

@@ -67,11 +67,11 @@ class DDS(nn.Module):
         dense: train a dense side task on the encoder's tokens as well, see `models.dense`.
         skip_padding: leave padding out of the work on single frames; the outputs are the same.
         recompute: ``backbone`` recomputes the per-frame part in the backward pass, see
-            `encode_all`, and so does ``auto`` unless `recomputed_share` says less.
+            `encode_all`, and so does ``auto``, if as few as fit: `recomputed_share`.
             ``offload`` keeps what that part saves in host memory, all of it and not on a
             separate stream (after ByteScale, arXiv 2502.21231). A tensor that two operations save
             is copied twice, and weights are copied too. No effect on the CPU.
-        recomputed_share: of the pictures, 0 to 1; None: as `recompute` says.
+        recomputed_share: of the pictures that ``backbone`` and ``auto`` recompute, 0 to 1.
         exchange: in training, ranks share out pictures evenly, see `models.pictures`.
     """
 
@@ -92,14 +92,13 @@ class DDS(nn.Module):
         dense: bool,
         skip_padding: bool,
         recompute: str,
-        recomputed_share: float | None = None,
+        recomputed_share: float = 1.0,
         exchange: bool = False,
         **sizes: Unpack[LayerSizes],
     ) -> None:
         super().__init__()
         self.queries, self.skip_padding, self.exchange = queries, skip_padding, exchange
-        share = float(recompute in ("backbone", "auto"))
-        self.recomputed_share = share if recomputed_share is None else recomputed_share
+        self.recomputed_share = recomputed_share if recompute in ("backbone", "auto") else 0.0
         self.offload = recompute == "offload"
         width = sizes["width"]
         self.backbone = build_backbone(backbone)

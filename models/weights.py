@@ -98,7 +98,8 @@ def copy_tensors(model: DDS, state: dict[str, Tensor], source: str) -> str:
             loaded[part_name(name).partition(".layers.")[0]] += 1
             unused.discard(key)
         elif name.startswith("backbone."):
-            shapes = f"{name} is {(*target.shape,)}, in the file {(*values.shape,)}"
+            found = f"in the file {(*values.shape,)}" if key in state else "not in the file"
+            shapes = f"{name} is {(*target.shape,)}, {found}"
             raise _wrong_backbone(source, shapes)
         else:
             initial[part_name(name)] = None

@@ -140,11 +140,10 @@ def open_training(
     Args:
         saved: contents of the checkpoint to resume.
     """
-    sampler, recomputed = data.loader.sampler, None
+    sampler, recomputed = data.loader.sampler, 1.0
     if cfg.model.recompute == "auto":
-        recomputed = saved.get("recomputed")
-        if recomputed is None:
-            recomputed = choose_recomputed(cfg, ranks, sampler)
+        share = saved.get("recomputed")
+        recomputed = choose_recomputed(cfg, ranks, sampler) if share is None else share
     exchange = cfg.train.exchange == "frames" and ranks.world_size > 1
     torch.manual_seed(cfg.train.seed)
     gc.collect()  # a recorded network refers to itself

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, cast
+from warnings import catch_warnings
 
 import torch
 from torch import Tensor
@@ -73,7 +74,8 @@ def restore(saved: dict[str, Any], path: Path, training: Training) -> tuple[Prog
     """
     ranks, loader = training.ranks, training.loader
     with ranks.agree_on_errors(), reading(path, "give another checkpoint"):
-        loader.load_state_dict(saved["loader"])
+        with catch_warnings(action="ignore"):  # of other steps, as run.resume=elastic asks for
+            loader.load_state_dict(saved["loader"])
         training.load_state_dict(saved)
         if states := saved["rank_states"]:
             training.load_state_dict(states[ranks.rank])

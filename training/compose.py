@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from itertools import product
 from textwrap import TextWrapper, fill
-from typing import Any
+from typing import Any, get_type_hints
 
 from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
@@ -104,9 +104,17 @@ def compose_job(name: str, overrides: Sequence[str]) -> Any:
 def hydras_words(error: CompactHydraException) -> str:
     """Return an error's message without names of our classes, and without advice to add a key."""
     words = "\n".join(filter(None, map(str, (error, error.__cause__ or ""))))
-    lines = re.sub(r" not in '\w+'", " is unknown; --help lists all keys", words).splitlines()
-    hidden = "\t_", "To append to your config", "    reference_type=", "    object_type="
-    return "\n".join(line for line in lines if not line.startswith(hidden))
+    schemas = [*get_type_hints(TrainJob).values(), EvalJob, *map(loader_schema, PACKERS)]
+    schemas += [schema for schema, _ in DATASETS.values()]
+    known = {key.name for schema in schemas for key in fields(schema)}
+
+    def suggestion(unknown: re.Match[str]) -> str:
+        key = unknown[1]
+        return f"Key {key!r} is unknown, --help lists all keys{suggest(key, known - {key})}"
+
+    lines = re.sub(r"Key '(\w+)' not in '\w+'", suggestion, words).splitlines()
+    hidden = re.compile("\t_|\tprovider=|Config search|To append|    (reference|object)_type=")
+    return "\n".join(line for line in lines if not hidden.match(line))
 
 
 def sweep_lines(params: Mapping[str, Any] | None, overrides: Sequence[str]) -> list[list[str]]:

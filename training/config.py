@@ -75,7 +75,7 @@ def loader_schema(packer: str) -> type[LoaderConfig]:
     """Return the config class of a loader: `LoaderConfig` and the options of its packer."""
     pack, options = find_packer(packer).pack, []
     hints = get_type_hints(pack)
-    words = f"see docs/api/packers.md, or type: python -m pydoc {pack.__module__}"
+    words = f"see python -m pydoc {pack.__module__}"
     for name, default in find_packer(packer).options.items():
         if name == "batch_slots":  # in train
             continue

@@ -206,12 +206,8 @@ def report(
     """Print the figures of one checkpoint, or a line for each; write what `cfg` asks for."""
     figures, is_single = next(iter(results.values())), len(results) == 1
     print(tables.format_recall(figures) if is_single else tables.format_comparison(results))
-    observers: dict[str, str] = {}  # a line for runs on the same videos -> the first of them
-    for name, each in results.items():
-        for row in observer_rows(each)[: 1 + is_single]:
-            observers.setdefault(": ".join(row), name)
-    for line, name in observers.items():
-        print(line if is_single or len(observers) == 1 else f"{line} (videos of {name})")
+    for row in observer_rows(figures) if is_single else ():
+        print(": ".join(row))
     if cfg.relations:
         tables.write_relations(cfg.relations, relations)
     if cfg.out:

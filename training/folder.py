@@ -137,8 +137,10 @@ class RunFolder:
             if find_packer(cfg.loader.name).makes_batches or cfg.loader.block_sizes != 1:
                 is_same &= batches[0] == batches[1]
             is_same |= cfg.run.resume == "elastic"
-            if not is_same or saved["dataset"]["root"] != cfg.dataset.root:
-                changed.append("its data's root or the slots of its steps were others")
+            if not is_same:
+                changed.append(f"the slots of its steps were others than {slots}")
+            if saved["dataset"]["root"] != cfg.dataset.root:
+                changed.append(f"dataset.root was {saved['dataset']['root']}")
         for group in fields(cfg):
             values = asdict(getattr(cfg, group.name))
             for key in fields(getattr(cfg, group.name)):

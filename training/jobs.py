@@ -34,8 +34,7 @@ class EndedJob(NamedTuple):
 
 ENDED_JOBS: list[EndedJob] = []
 IS_FIRST = os.environ.get("RANK", "0") == "0"
-TORCHRUNS = "\n(torchrun's own traceback, at the end, says only that ranks failed)"
-TORCHRUNS = TORCHRUNS if "TORCHELASTIC_RUN_ID" in os.environ else ""
+TORCHRUNS = "\n(torchrun adds its own traceback)" if "TORCHELASTIC_RUN_ID" in os.environ else ""
 
 
 def one_job(task: Callable[[Any], dict[str, Any] | None]) -> Callable[[DictConfig], float | None]:

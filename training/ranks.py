@@ -128,8 +128,8 @@ def _device(name: str, local_rank: int) -> torch.device:
         local_rank = 0
     if local_rank >= gpu_count:
         raise InputError(
-            f"this machine has {gpu_count} GPUs but rank {local_rank} of it needs one of its own; "
-            "start fewer processes, or set train.device=cpu, in eval.py device=cpu"
+            f"rank {local_rank} of this machine needs a GPU of its own, and torch sees "
+            f"{gpu_count}; set train.device=cpu, in eval.py device=cpu, or start fewer processes"
         )
     device = torch.device("cuda", local_rank)
     torch.cuda.set_device(device)

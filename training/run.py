@@ -217,9 +217,8 @@ def find_run(cfg: TrainJob, ranks: Ranks) -> tuple[RunFolder, dict[str, Any] | N
         if not name.parts or {"..", "/"} & {*name.parts}:
             raise InputError(f"run.name is {cfg.run.name}, a folder outside of run.root")
         folder.check_same_config(cfg, ranks.world_size)
-        summary: dict[str, Any] = {}
-        if cfg.run.resume != "never" and folder.summary.exists():
-            summary = read_json(folder.summary)
+        is_done = cfg.run.resume != "never" and folder.summary.exists()
+        summary = read_json(folder.summary) if is_done else {}
     if not any(ranks.gather(bool(summary))):
         return folder, None
     recall = f" with {100 * summary['with/recall@20']:.2f} % Recall@20" if summary else ""

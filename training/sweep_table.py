@@ -9,18 +9,20 @@ from typing import Any
 from tabulate import tabulate
 
 from datasets.files import write_whole
+from training.config import CONFIGS
 from training.jobs import EndedJob
 from training.paper_figures import MARKS, cell, is_papers_loader
 
 COLUMNS = {
     "padding": (0, "padding"),
     "deleted": (0, "deleted"),
+    "steps": (0, "steps"),
     "seconds": (1, "epoch_seconds"),
     "speed": (2, None),
     "recall": (2, "with/recall@20"),
 }
 """Name of a figure -> its digits, and its key in a run's summary."""
-UNITS = "Per epoch: slots of padding, deleted frames, seconds. Recall@20 in percent."
+UNITS = "Per epoch: slots of padding, deleted frames, steps, seconds. Recall@20 in percent."
 OTHER_VIDEOS = "The paper's figures stand only beside videos of its number and lengths."
 NEAR_ZERO = "A Recall@20 near 0 is normal for short runs: nothing is learned in so few steps."
 SPEED = "Speed: naive = 1, by the seconds of runs one after another, which other programs change."
@@ -92,4 +94,7 @@ def close_sweep(jobs: Sequence[EndedJob]) -> str:
     write_whole(folder / "table.csv", pd.DataFrame(rows).to_csv(index=False))
     text = format_table(rows)
     write_whole(folder / "table.md", f"{text}\n")
+    study = folder.name.removesuffix("_quick")
+    if (CONFIGS.parent / f"experiments/{study}.py").exists():
+        errors.insert(0, f"all figures: python -m experiments.{study} {folder}")
     return "\n".join([text, f"\nwritten to {folder / 'table.md'} and table.csv", *errors])

@@ -110,7 +110,7 @@ class _Check:
         self.rerun_tolerance = (0.05 if is_half else 1e-3) if tolerance is None else tolerance
         """Tolerance between two runs that should be equal."""
         if math.isnan(rounding):
-            raise InputError("outputs of a sequence are NaN; the model cannot be checked")
+            raise InputError("outputs are NaN and not checked; torch.nn takes ~attention_mask()")
         if rounding > self.rerun_tolerance:
             raise InputError(
                 "the same batch has other outputs when run again; leave dropout out (give the "

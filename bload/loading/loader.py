@@ -63,11 +63,11 @@ class BlockLoader:
             epoch still trains every frame once; its steps differ from those of an undisturbed run.
         rank: rank of this process; None takes that in the process group, or 0 without one.
         world_size: number of ranks; None takes the size of the process group, or 1 without one.
-        process_group: group of the ranks that share the data; None takes the default group. With
-            tensor or pipeline parallelism, pass ``mesh["dp"].get_group()``.
-        options: the packer's own, such as ``long``: sequences above `t_max` are an ``error``, or
-            ``split``, ``carry`` or ``truncate``, see `bload.whole_pieces`; for torch's DataLoader
-            `prefetch_factor`, `pin_memory`, `timeout`, `multiprocessing_context`, `worker_init_fn`.
+        process_group: ranks that share the data, as ``mesh["dp"].get_group()``; None: the default.
+        options: the packer's own: `long`, what is done with sequences above `t_max` (``error``,
+            ``split``, ``carry``, ``truncate``), and others, see ``help(bload.packing.sampling)``
+            and so on; for torch's DataLoader `prefetch_factor`, `pin_memory`, `timeout`,
+            `worker_init_fn`, `multiprocessing_context`.
 
     Raises:
         InputError: as in `bload.BlockSampler`; or `read` returned a wrong number or kind of frames.

@@ -267,7 +267,7 @@ class BlockSampler(Sampler[list[Block]]):
                     f"epoch {position.epoch} goes on after step {position.step} with "
                     f"{plural(now, 'block')} per step instead of {before}; its steps differ from "
                     "those of an undisturbed run",
-                    stacklevel=2,
+                    stacklevel=3,
                 )
         self._check_step(position)
         self._move(position, is_loaded=True)

@@ -32,7 +32,7 @@ from bload.packing.plan import Plan
 
 @dataclass(frozen=True)
 class Packer:
-    """A packing rule with its traits."""
+    """A packing rule, ``help(bload.packing.NAME)``, and its traits, False unless given."""
 
     pack: Callable[..., Plan]
     cuts_clips: bool = False

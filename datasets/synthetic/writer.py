@@ -40,7 +40,7 @@ def make_if_missing(root: Path | str, **knobs: Any) -> Path:
     if changes := differences(saved_world, {"version": VERSION} | world.knobs):
         raise InputError(
             f"the synthetic root {root} was made differently: {changes}; "
-            "remove it, ask for what it holds, or give another dataset.root"
+            "ask for what it holds (dataset.KEY=VALUE), or give another dataset.root"
         )
     return root
 
@@ -60,7 +60,8 @@ def _write_root(root: Path, world: World) -> None:
     scripts = [script for split in SPLITS for script in write_scripts(world, split)]
     _write_annotations(partial / "annotations", scripts)
     total = sum(len(script.kind_F) for script in scripts)
-    print(f"making {len(scripts):,} synthetic videos at {root}", flush=True)
+    words = "dataset=action_genome reads what exists"
+    print(f"making {len(scripts):,} synthetic videos at {root} ({words})", flush=True)
     with tqdm(total=total, desc=f"drawing {root.name}", unit="frame", disable=None) as bar:
         for script in scripts:
             (partial / FRAMES_FOLDER / script.name).mkdir(parents=True)

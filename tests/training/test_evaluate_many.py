@@ -92,7 +92,7 @@ def test_a_folder_of_runs_gives_a_line_each_and_reads_equal_data_once(
     status, printed = type_eval(f"checkpoint={tmp_path}", f"out={out}", f"relations={relations}")
     assert status is None
     assert [split for _, split in built] == ["final"]
-    one, two = (line.split() for line in printed.rstrip().splitlines()[-5:-3])
+    one, two = (line.split() for line in printed.rstrip().splitlines()[-4:-2])
     assert (one[0], two[0]) == ("one", "two")
     assert one[1:] == two[1:]
     figures = json.loads(out.read_text())
@@ -110,10 +110,9 @@ def test_one_that_cannot_be_read_is_reported_and_the_others_go_on(type_eval, fin
     (tmp_path / "b/last.pt").write_text("hello\n")
     status, printed = type_eval(f"checkpoint={tmp_path}")
     assert "1 of 3" in str(status)
-    a, c, b, observers = printed.rstrip().splitlines()[-4:]
+    a, c, b = printed.rstrip().splitlines()[-3:]
     assert a.split()[1:] == c.split()[1:]
     assert a.split()[1:3] == ["1", "61"]
-    assert observers.startswith("ideal observers: ")
     assert b.startswith(f"b  not evaluated: {tmp_path / 'b/last.pt'} cannot be read")
 
 

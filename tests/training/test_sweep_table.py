@@ -17,7 +17,7 @@ PAPERS = action_genome_lengths("train")
 
 def job(loader, seed, seconds, recall, folder, lengths=PAPERS, t_max=94):
     summary = {"loader": loader, "clips": None, "t_max": t_max, "lengths": lengths_digest(lengths)}
-    summary |= {"padding": 4000 + seed, "deleted": 7, "epoch_seconds": seconds}
+    summary |= {"padding": 4000 + seed, "deleted": 7, "epoch_seconds": seconds, "steps": 9}
     summary |= {"with/recall@20": recall, "folder": str(folder / f"{loader}-{seed}")}
     return EndedJob(["experiment=x", f"loader={loader}", f"train.seed={seed}"], 0, summary)
 
@@ -30,8 +30,8 @@ def test_runs_of_a_loader_are_one_row_beside_the_papers_figures(tmp_path):
     lines = (tmp_path / "table.md").read_text().splitlines()
     table = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if "|" in line]
     assert [row[1:] for row in table[4:]] == [
-        ["4,003", "7", "75.0", "4.00", "72.50", "2"],
-        ["3,695*", "0", "", "4.15†", "43.3", ""],
+        ["4,003", "7", "9", "75.0", "4.00", "72.50", "2"],
+        ["3,695*", "0", "", "", "4.15†", "43.3", ""],
     ]
     assert [row[0] for row in table[2:]] == ["naive", "in the paper", "bload", "in the paper"]
     assert max(map(len, text.split("written")[0].splitlines())) <= 80
