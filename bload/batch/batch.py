@@ -217,9 +217,9 @@ def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}
     start_BT[continues, 0] = False
     gaps = runs[::2].tolist()
 
-    def in_rows(pieces: Sequence[Any], template: Tensor, name: str, label: float) -> Tensor:
+    def in_rows(pieces: Sequence[Any], template: Tensor, name: str, whole: float) -> Tensor:
         """Put the tensors of the segments into rows, ``(B, T, ...)``."""
-        value, dtype = _padding(template.dtype, name, label, pad.get(name))
+        value, dtype = _padding(template.dtype, name, whole, pad.get(name))
         padded_BT = empty_tensor((len(blocks), t_max, *template.shape[1:]), dtype)
         if dtype != template.dtype:
             pieces = [piece.to(dtype) for piece in pieces]
@@ -240,8 +240,8 @@ def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}
     targets = [*chain.from_iterable(sample.targets for sample in samples)]
     of_targets = partial(_by_key, targets, targets_template, "targets")
     return Batch(
-        inputs_BT=_by_key(inputs, inputs_template, "inputs", partial(in_rows, label=0), Tensor),
-        targets_BT=of_targets(partial(in_rows, label=-100), Tensor) if per_frame else None,
+        inputs_BT=_by_key(inputs, inputs_template, "inputs", partial(in_rows, whole=0), Tensor),
+        targets_BT=of_targets(partial(in_rows, whole=-100), Tensor) if per_frame else None,
         targets=(of_targets(by_segment, list) if per_frame else None) or (),
         targets_S=None if per_frame else of_targets(by_segment, (Tensor, list, dict)),
         valid_BT=torch.from_numpy(valid_BT),
@@ -257,11 +257,11 @@ def collate_blocks(samples: Sequence[BlockSample], pad: Mapping[str, float] = {}
 
 @lru_cache
 def _padding(
-    dtype: torch.dtype, name: str, label: float, value: float | None
+    dtype: torch.dtype, name: str, whole: float, value: float | None
 ) -> tuple[float, torch.dtype]:
-    """Return the padding, by default `label` for integers, else 0, and a dtype that holds it."""
+    """Return the padding, by default `whole` for integers, else 0, and a dtype that holds it."""
     is_whole = not (dtype.is_floating_point or dtype.is_complex)
-    padding = (label if is_whole and dtype != torch.bool else 0) if value is None else value
+    padding = (whole if is_whole and dtype != torch.bool else 0) if value is None else value
     stored = torch.tensor(padding, device="cpu").to(dtype).item()
     if (stored == padding) if is_whole else (isfinite(stored) or not isfinite(padding)):
         return padding, dtype

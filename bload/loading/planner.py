@@ -173,7 +173,7 @@ class Planner:
         """Yield the blocks of each batch of a rank from ``position.step`` on."""
         schedule = self.schedule(position)
         for step in range(position.step - position.first_step, schedule.steps):
-            micro_batches = schedule.micro_batches(step, rank)
+            micro_batches = schedule.batches_of(step, rank)
             frames, count = schedule.frames_in_step(step), len(micro_batches)
             for micro_batch in micro_batches:
                 ends = micro_batch == micro_batches[-1]

@@ -55,7 +55,7 @@ class Schedule:
         """Steps per rank."""
         return (len(self.rank_offsets) - 1) // self.world_size
 
-    def micro_batches(self, step: int, rank: int) -> range:
+    def batches_of(self, step: int, rank: int) -> range:
         """Return the numbers of a rank's micro-batches in a step."""
         group = step * self.world_size + rank
         return range(int(self.rank_offsets[group]), int(self.rank_offsets[group + 1]))

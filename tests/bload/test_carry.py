@@ -60,7 +60,7 @@ def test_pieces_stand_in_one_row_of_successive_steps_on_any_number_of_ranks():
             assert np.array_equal(np.sort(dropped.block), np.sort(whole.ravel()))
         place = {}
         for step, rank in product(range(schedule.steps), range(ranks)):
-            for batch, number in enumerate(schedule.micro_batches(step, rank)):
+            for batch, number in enumerate(schedule.batches_of(step, rank)):
                 for row, block in enumerate(schedule.blocks_of(number).tolist()):
                     place[block] = step, rank, batch, row
                     column = (batch * rows + row) * ranks + rank

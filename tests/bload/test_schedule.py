@@ -23,7 +23,7 @@ def plan_of_sizes(seed=0, blocks=40):
 
 
 def blocks_of(schedule, step, rank):
-    return np.concatenate([schedule.blocks_of(m) for m in schedule.micro_batches(step, rank)])
+    return np.concatenate([schedule.blocks_of(m) for m in schedule.batches_of(step, rank)])
 
 
 def test_ranks_train_the_plan_once_in_equal_steps_and_the_account_adds_up():
