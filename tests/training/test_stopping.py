@@ -25,7 +25,7 @@ from tests.training.jobs import (
 )
 from training.stopping import StopRequest
 
-OFTEN = ("train.eval_every=1", "train.log_every=1", "train.workers=1", "train.epochs=6")
+OFTEN = ("train.eval_every=1", "train.log_every=1", "train.workers=1", "train.epochs=4")
 USR1 = "SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1"
 LAUNCHERS = {
     "python": [sys.executable, PAGELESS],
