@@ -1,9 +1,10 @@
 """Block packing of whole sequences for distributed training, with equal steps on every rank.
 
-The library needs only numpy and torch. Start with `BlockLoader`. Its parts are `make_plan` (lengths
--> plan), `BlockSampler` (plan -> this rank's blocks), `BlockDataset` and `collate_blocks` (blocks
--> `Batch`). `walk` runs a recurrent module through a batch and clears its state at every start.
-`PACKERS` holds the packing rules by name.
+The library needs only numpy and torch. Start with `from_dataset`, `BlockLoader` and `mean_loss`.
+`check_boundaries` tests a model, `unpack` returns outputs by sequence, `walk` runs a recurrent cell
+through a batch and clears its state at every start. A loader's parts are `make_plan` (lengths ->
+plan), `BlockSampler` (plan -> this rank's blocks), `BlockDataset` and `collate_blocks` (blocks ->
+`Batch`). `PACKERS` holds the packing rules by name.
 """
 
 # ruff: noqa: F403, F405

@@ -287,6 +287,7 @@ def _by_key(
 
 def copy_pad(pad: Mapping[str, float] | None) -> dict[str, float]:
     """Return the padding values by key; raise InputError unless they are a dict."""
-    if not isinstance(pad, Mapping | None):
-        raise InputError(f'pad is {pad!r}; give a dict by key, such as {{"inputs": {pad!r}}}')
+    is_dict = isinstance(pad, Mapping | None)
+    if not is_dict or any(isinstance(value, str) for value in (pad or {}).values()):
+        raise InputError(f'pad is {pad!r}; give a dict of numbers by key, such as {{"inputs": 0}}')
     return dict(pad or {})

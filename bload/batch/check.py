@@ -128,8 +128,8 @@ class _Check:
         """Return the outputs, ``(B, T, ...)``; one per segment stands at each of its frames."""
         slots, count = tuple(batch.valid_BT.shape), len(batch.segments)
         advice = (
-            f"give a function of a batch that returns one tensor, which begins with {slots}, or "
-            f"with {count}, one value per segment: lambda batch: gru(batch.inputs_BT)[0]"
+            f"give a function of a batch that returns one tensor: it begins with {slots}, as from "
+            f"batch.from_packed, or with {count}, one value per segment, as from batch.last"
         )
         try:
             outputs = self.run(batch)

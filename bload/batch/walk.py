@@ -81,11 +81,9 @@ def walk(
             f"walk takes a module with init_state and step, and {type(part).__name__} lacks them; "
             "wrap a cell in one, or give layers such as nn.GRU what batch.to_packed returns"
         )
-    if inputs_BT.shape[:2] != start_BT.shape:
-        raise InputError(
-            f"inputs of {tuple(inputs_BT.shape[:2])} blocks and slots do not have the starts of "
-            f"{tuple(start_BT.shape)}"
-        )
+    shape, starts = tuple(getattr(inputs_BT, "shape", ()))[:2], tuple(start_BT.shape)
+    if shape != starts:
+        raise InputError(f"inputs of {shape} slots, starts of {starts}; give batch.inputs_BT")
     _check_rows(part, "the given state", state, len(start_BT))
     if isinstance(order, str):
         check_choice("order", order, ("segments", "slots"))

@@ -69,6 +69,6 @@ def compare_ranks(
             if wanted != found and repr(wanted) != repr(found):  # NaN differs from itself
                 raise InputError(
                     f"ranks differ: {key} is {wanted} on rank 0 and {found} on rank {number}; "
-                    "give every rank the same lengths or stream, options and epoch, and a position "
-                    "saved at the same step"
+                    "give every rank the same sequences in one order, options and epoch, and a "
+                    "position saved at the same step"
                 )

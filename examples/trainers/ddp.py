@@ -25,6 +25,8 @@ for epoch in range(loader.epoch, 8):
         loss.backward()
         optimiser.step()
         if loader.step % 4 == 0 or loader.step == loader.steps:
-            print(f"epoch {epoch}, step {loader.step}, loss of rank {dist.get_rank()} {loss:.3f}")
+            dist.all_reduce(mean := loss.detach() / dist.get_world_size())
+            if dist.get_rank() == 0:
+                print(f"epoch {epoch}, step {loader.step}, loss {mean:.3f}")
             save("ddp.pt", parts)
 dist.destroy_process_group()

@@ -157,7 +157,7 @@ def test_a_state_gone_bad_does_not_survive_a_start(order):
     start_BT = torch.tensor([[True, False]])
     outputs_BT, _ = walk(part, torch.zeros(1, 2, 3).double(), start_BT, state, order=order)
     assert outputs_BT.isfinite().all()
-    with pytest.raises(InputError, match=r"\(1, 3\) blocks and slots .* \(1, 2\)"):
+    with pytest.raises(InputError, match=r"\(1, 3\) slots, starts of \(1, 2\)"):
         walk(part, torch.zeros(1, 3, 3).double(), start_BT, order=order)
     part.step = lambda inputs, state: (state, state[:0])
     with pytest.raises(InputError, match=r"step of Gru: shape \(0, 4\)"):
