@@ -6,7 +6,7 @@ without a person box is dropped; only visible objects stay. Finally, a video cou
 `MIN_FRAMES` frames or more.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from datasets.annotations.entries import is_small
@@ -18,44 +18,30 @@ SMALL_BOXES = ("keep", "file", "computed")
 of `OBJECTS_FILE`. ``computed``: they are dropped by their box in `OBJECTS_FILE`.
 """
 MIN_FRAMES = 3
-LARGE = "some visible object is not small"
 
-Rule = Callable[[str, list[dict[str, Any]]], list[dict[str, Any]]]
+Entries = list[dict[str, Any]]
+Rule = Callable[[str, Entries], Entries]
 """Name and entries of a frame -> the entries that stay; if none does, the frame is dropped."""
 
 
-def frame_rules(split: str, small_boxes: str, person_of: dict) -> list[tuple[str, Rule]]:
-    """Return the rules for one frame with their titles, in order."""
-    rules: list[tuple[str, Rule]] = [
-        ("the first entry is of the split", lambda name, entries: in_split(entries, split)),
-        ("some object is visible", lambda name, entries: with_visible(entries)),
-        (LARGE, lambda name, entries: without_small(entries)),
-        ("the person has a box", lambda n, entries: entries if has_person(n, person_of) else []),
-        ("visible objects alone", lambda name, entries: visible_objects(entries)),
-    ]
-    return [rule for rule in rules if rule[0] != LARGE or small_boxes == "computed"]
+def frame_rules(split: str, small_boxes: str, person_of: dict) -> Iterator[tuple[str, Rule]]:
+    """Yield the rules for one frame with their titles, in order."""
 
+    def visible(entries: Entries) -> Entries:
+        return [entry for entry in entries if entry["visible"]]
 
-def in_split(entries: list[dict], split: str) -> list[dict]:
-    """Rule 1: a frame is in the split of its first entry, visible or not."""
-    return entries if entries and entries[0]["metadata"]["set"] == split else []
+    def is_in_split(entries: Entries) -> bool:
+        return bool(entries) and entries[0]["metadata"]["set"] == split
 
+    def has_person(name: str) -> bool:
+        return name in person_of and len(person_of[name]["bbox"]) > 0
 
-def with_visible(entries: list[dict]) -> list[dict]:
-    """Rule 2: a frame counts if any of its entries is visible."""
-    return entries if any(entry["visible"] for entry in entries) else []
-
-
-def without_small(entries: list[dict]) -> list[dict]:
-    """Apply the choice ``computed``: keep visible objects whose box is not small."""
-    return [entry for entry in entries if entry["visible"] and not is_small(entry)]
-
-
-def has_person(name: str, person_of: dict) -> bool:
-    """Rule 3: the person file has at least one box for the frame."""
-    return name in person_of and len(person_of[name]["bbox"]) > 0
-
-
-def visible_objects(entries: list[dict]) -> list[dict]:
-    """Rule 4: the entries that stay."""
-    return [entry for entry in entries if entry["visible"]]
+    yield "the first entry is of the split", lambda _, e: e if is_in_split(e) else []
+    yield "some object is visible", lambda _, e: e if visible(e) else []
+    if small_boxes == "computed":
+        yield (
+            "some visible object is not small",
+            lambda _, e: [entry for entry in visible(e) if not is_small(entry)],
+        )
+    yield "the person has a box", lambda name, e: e if has_person(name) else []
+    yield "visible objects alone", lambda _, e: visible(e)

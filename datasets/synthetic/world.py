@@ -65,10 +65,16 @@ class World(Checked):
     @staticmethod
     def root_name(knobs: Mapping[str, Any]) -> str:
         """Return a name for a root: its videos, pixels and seed, and the other knobs if changed."""
-        *videos, side, seed = (knobs[knob.name] for knob in fields(World)[:6])
-        changed = [knob for knob in fields(World)[6:] if knobs[knob.name] != knob.default]
-        words = [*videos, f"{side}px", f"s{seed}", *(f"{k.name}{knobs[k.name]}" for k in changed)]
-        return "-".join(map(str, words))
+        videos = "train_videos", "test_videos", "validation_videos", "final_videos"
+        words = [str(knobs[name]) for name in videos]
+        words += [f"{knobs['image_size']}px", f"s{knobs['seed']}"]
+        for knob in fields(World):
+            if (
+                knob.name not in (*videos, "image_size", "seed")
+                and knobs[knob.name] != knob.default
+            ):
+                words.append(f"{knob.name}{knobs[knob.name]}")
+        return "-".join(words)
 
     def classes_K(self) -> np.ndarray:
         """Return the object classes in use, int64 ``(object_classes,)``, spread over all 35."""
