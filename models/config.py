@@ -15,7 +15,7 @@ LAYERS = (1, 100)
 
 @dataclass
 class ModelConfig(Checked):
-    """Arguments of `models.dds.DDS`, after the name of the network and its initial weights."""
+    """Arguments of `models.dds.DDS`, and the name of the network and its initial weights."""
 
     prefix = "model."
 

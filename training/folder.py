@@ -121,7 +121,7 @@ class RunFolder:
     def check_same_config(self, cfg: TrainJob, world_size: int) -> None:
         """Raise `InputError` if something else was trained here, as a given run.name allows.
 
-        A key that the saved config does not have, as it is newer, had its default. Before the end
+        A newer key of a group, which the saved config lacks, had its default. Before the end
         the data's root and the slots of a step may differ: its plan is compared when it goes on.
         """
         is_kept = self.config.exists() and cfg.run.resume != "never"

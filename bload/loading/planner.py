@@ -89,7 +89,7 @@ class Planner:
         self.blocks_per_batch = self.batch_slots // self.t_max
         """Blocks of the largest size in a batch."""
         self.blocks_per_step = self.world_size * self.micro_batches * self.blocks_per_batch
-        """Blocks of `t_max` slots in a step, over all ranks."""
+        """Most blocks of `t_max` slots in a step, over all ranks."""
         if not isinstance(cost, Cost):
             raise InputError(f"cost is {cost!r}; give a bload.Cost, such as that of bload.fit_cost")
         self.balance, self.cost = balance, cost

@@ -74,7 +74,7 @@ def _queue(cost_U: np.ndarray, size: int, ranks: int, rng: np.random.Generator) 
         if costly + len(cheap) >= size:
             ordered.append(np.array(ready[:costly] + cheap[: size - costly]))
             del ready[:costly], cheap[: size - costly]
-    rest = np.array(sum(waiting, ready), dtype=np.int64)
+    rest = np.array([*ready, *(u for units in waiting for u in units)], dtype=np.int64)
     rest = rest[np.argsort(-cost_U[rest], kind="stable")]
     return ordered + _cut(rest, size)
 
