@@ -106,11 +106,12 @@ def hydras_words(error: CompactHydraException) -> str:
     words = "\n".join(filter(None, map(str, (error, error.__cause__ or ""))))
     schemas = [*get_type_hints(TrainJob).values(), EvalJob, *map(loader_schema, PACKERS)]
     schemas += [schema for schema, _ in DATASETS.values()]
-    known = {key.name for schema in schemas for key in fields(schema)}
+    known = {key.name: f"{schema.prefix}{key.name}" for schema in schemas for key in fields(schema)}
 
     def suggestion(unknown: re.Match[str]) -> str:
         key = unknown[1]
-        return f"Key {key!r} is unknown, --help lists all keys{suggest(key, known - {key})}"
+        hint = f"; another choice has {known[key]}" if key in known else suggest(key, known)
+        return f"Key {key!r} is unknown, --help lists all keys{hint}"
 
     lines = re.sub(r"Key '(\w+)' not in '\w+'", suggestion, words).splitlines()
     hidden = re.compile("\t_|\tprovider=|Config search|To append|    (reference|object)_type=")

@@ -23,8 +23,7 @@ COLUMNS = {
 }
 """Name of a figure -> its digits, and its key in a run's summary."""
 UNITS = "Per epoch: slots of padding, deleted frames, steps, seconds. Recall@20 in percent."
-OTHER_VIDEOS = "The paper's figures stand only beside videos of its number and lengths."
-NEAR_ZERO = "A Recall@20 near 0 is normal for short runs: nothing is learned in so few steps."
+NEAR_ZERO = "A Recall@20 near 0 is normal for short runs: so few steps teach nothing."
 SPEED = "Speed: naive = 1, by the seconds of runs one after another, which other programs change."
 
 
@@ -74,7 +73,6 @@ def format_table(rows: Sequence[Mapping[str, Any]]) -> str:
     table = "\n".join([heads, rule, *others])
     notes = [UNITS, *([SPEED] if "speed" in shown else [])]
     notes += [NEAR_ZERO] if min(row["recall"] for row in rows) < 5 else []
-    notes += [] if "in the paper" in table else [OTHER_VIDEOS]
     notes += [f"`{mark}` {words}." for mark, words in MARKS.items() if mark in table]
     return "\n\n".join([table, *(fill(note, width=79) for note in notes)])
 
@@ -95,6 +93,7 @@ def close_sweep(jobs: Sequence[EndedJob]) -> str:
     text = format_table(rows)
     write_whole(folder / "table.md", f"{text}\n")
     study = folder.name.removesuffix("_quick")
-    if (CONFIGS.parent / f"experiments/{study}.py").exists():
+    parts = f"experiments/{study}.py", f"configs/experiment/{study}.yaml"
+    if all((CONFIGS.parent / part).exists() for part in parts):
         errors.insert(0, f"all figures: python -m experiments.{study} {folder}")
     return "\n".join([text, f"\nwritten to {folder / 'table.md'} and table.csv", *errors])
