@@ -104,8 +104,7 @@ def compose_job(name: str, overrides: Sequence[str]) -> Any:
 def hydras_words(error: CompactHydraException) -> str:
     """Return an error's message without names of our classes, and without advice to add a key."""
     words = "\n".join(filter(None, map(str, (error, error.__cause__ or ""))))
-    schemas = [*get_type_hints(TrainJob).values(), EvalJob, *map(loader_schema, PACKERS)]
-    schemas += [schema for schema, _ in DATASETS.values()]
+    schemas = [*get_type_hints(TrainJob).values(), EvalJob, World, *map(loader_schema, PACKERS)]
     known = {key.name: f"{schema.prefix}{key.name}" for schema in schemas for key in fields(schema)}
 
     def suggestion(unknown: re.Match[str]) -> str:

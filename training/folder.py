@@ -133,12 +133,12 @@ class RunFolder:
             t_max, was = read_json(self.summary)["t_max"], saved["train"]
             batches = world_size * cfg.train.micro_batches, saved["ranks"] * was["micro_batches"]
             slots = slots_of_step(cfg.train.batch_slots, batches[0], t_max)
-            is_same = slots == (had := slots_of_step(was["batch_slots"], batches[1], t_max))
+            is_same = slots == (saved_slots := slots_of_step(was["batch_slots"], batches[1], t_max))
             if find_packer(cfg.loader.name).makes_batches or cfg.loader.block_sizes != 1:
                 is_same &= batches[0] == batches[1]
             is_same |= cfg.run.resume == "elastic"
             if not is_same:
-                changed.append(f"its steps had {had} slots and would have {slots}")
+                changed.append(f"its steps had {saved_slots} slots and would have {slots}")
             if saved["dataset"]["root"] != cfg.dataset.root:
                 changed.append(f"dataset.root was {saved['dataset']['root']}")
         for group in fields(cfg):

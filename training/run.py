@@ -221,9 +221,9 @@ def find_run(cfg: TrainJob, ranks: Ranks) -> tuple[RunFolder, dict[str, Any] | N
         summary = read_json(folder.summary) if is_done else {}
     if not any(ranks.gather(bool(summary))):
         return folder, None
-    had = "ranks: {ranks}, Recall@20: {with/recall@20:.2%}".format(**summary) if summary else ""
+    figures = "ranks: {ranks}, Recall@20: {with/recall@20:.2%}".format(**summary) if summary else ""
     summary["folder"] = str(folder.path)  # it may have been moved
-    ranks.print(f"{folder.path} had finished before ({had}); run.resume=never trains it again.")
+    ranks.print(f"{folder.path} had finished before ({figures}); run.resume=never trains it again.")
     return folder, summary
 
 

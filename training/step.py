@@ -102,7 +102,8 @@ def diverged(
     return (InputError if training.has_own_weights else AgreedError)(
         f"the gradient is {norm} in epoch {position.epoch + 1}, step {position.step_index + 1}: "
         f"rank {training.ranks.rank}'s loss is {loss} in videos {', '.join(names[:8])}; lower "
-        f"train.lr ({training.cfg.train.lr}) or set train.amp=off; other ranks: their rank*.log"
+        f"train.lr ({training.cfg.train.lr}) or set train.amp=off; the last good checkpoint is in "
+        "the run's folder, and what other ranks say in its rank*.log"
     )
 
 
