@@ -100,7 +100,8 @@ def test_what_does_not_align_is_refused():
 def test_block_sizes_that_are_chosen_are_aligned():
     source = from_dataset([torch.zeros(n, 1) for n in LENGTHS], LENGTHS)
     loader = BlockLoader(source, multiple_of=8, block_sizes=2, batch_slots=400)
-    assert len(loader.sampler.planner.block_sizes) == 2
-    assert not any(size % 8 for size in loader.sampler.planner.block_sizes)
+    sizes = loader.sampler.planner.block_sizes
+    assert len(sizes) == 2 and not any(size % 8 for size in sizes)
+    assert {batch.valid_BT.shape[1] for batch in loader} == {*sizes}
     with pytest.raises(InputError, match="block_sizes has 50; give multiples of 8"):
         BlockLoader(source, multiple_of=8, block_sizes=[50, 96])
