@@ -69,7 +69,8 @@ def split_ways(runs: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     differ = runs[keys].map(str).groupby([runs.way, runs.epochs]).nunique().max() > 1
     names = runs.way
     for key in differ.index[differ]:
-        names = names + f", {key}=" + runs[key].map(str).str.replace(", ", ",")  # of a list
+        values = runs[key].map(str).str.removesuffix(".0").str.replace(", ", ",")  # of a list
+        names = names + (f", {key}=" + values).where(values != "nan", "")  # of null
     for (name, _), seeds in runs.groupby([names, runs.epochs], sort=False):
         yield name, refuse_mixtures(seeds, LOADER)
 
@@ -90,7 +91,7 @@ def overview(
         slots = parts["equal epochs"].groupby(LOADER).slots.mean()["bload"]
         ordered = split_ways(parts["equal work"])
         work = dict(sorted(ordered, key=lambda way: -abs(way[1].slots.mean() - slots)))
-    notes = [] if speeds else [sweep_table.SPEED]
+    notes = [] if speeds or "naive" not in ways else [sweep_table.SPEED]
     if speeds is None:
         seconds = {way: runs.epoch_seconds.mean() for way, runs in ways.items()}
         speeds = {way: seconds.get("naive", nan) / value for way, value in seconds.items()}
@@ -153,8 +154,7 @@ def recall_table(runs: pd.DataFrame, title: str) -> str:
             command[0] = f"experiment={name}{size}"
         if isinstance(clips := first.get("loader.clips"), str):
             command += [f"loader.clips={clips}"]
-        settings = way[0].split(", ")[1:]
-        command += [word.removesuffix(".0") for word in settings if not word.endswith("=nan")]
+        command += way[0].split(", ")[1:]
         if [other for other, _ in ways].count(way[0]) > 1 and first["train.slots"] > 0:
             command += [f"train.slots={first['train.slots']:.0f}"]
         command += [f"train.seed={','.join(numbers)}"]

@@ -104,15 +104,16 @@ def compose_job(name: str, overrides: Sequence[str]) -> Any:
 def hydras_words(error: CompactHydraException) -> str:
     """Return an error's message without names of our classes, and without advice to add a key."""
     words = "\n".join(filter(None, map(str, (error, error.__cause__ or ""))))
-    schemas = [*get_type_hints(TrainJob).values(), EvalJob, World, *map(loader_schema, PACKERS)]
-    known = {key.name: f"{schema.prefix}{key.name}" for schema in schemas for key in fields(schema)}
+    groups = [*get_type_hints(TrainJob).values(), EvalJob, World, *map(loader_schema, PACKERS)]
+    known = {key.name: f"{schema.prefix}{key.name}" for schema in groups for key in fields(schema)}
+    names = {group.__name__: [key.name for key in fields(group)] for group in (TrainJob, *groups)}
 
     def suggestion(unknown: re.Match[str]) -> str:
-        key = unknown[1]
-        hint = f"; another choice has {known[key]}" if key in known else suggest(key, known)
+        key, near = unknown[1], names.get(unknown[2], ())
+        hint = f"; another choice has {known[key]}" if key in known else suggest(key, near)
         return f"Key {key!r} is unknown, --help lists all keys{hint}"
 
-    lines = re.sub(r"Key '(\w+)' not in '\w+'", suggestion, words).splitlines()
+    lines = re.sub(r"Key '(\w+)' not in '(\w+)'", suggestion, words).splitlines()
     hidden = re.compile("\t_|\tprovider=|Config search|To append|    (reference|object)_type=")
     return "\n".join(line for line in lines if not hidden.match(line))
 

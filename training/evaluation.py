@@ -116,7 +116,7 @@ def evaluate_checkpoint(
             ablation=Ablation(starts, seed=train["seed"]),
             sinks=[album.keep, *sinks],
         )
-    figures |= meter.unseen_summary(pairs_KR)
+    figures |= meter.unseen_summary(pairs_KR) | {"t_max": checkpoint["loader"]["plan"]["t_max"]}
     split = source.split if starts == "table" else f"{source.split}_starts={starts}"
     folder = path.parent / f"pictures_{path.stem}_{split}"
     try:

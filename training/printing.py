@@ -14,7 +14,6 @@ from tabulate import tabulate
 from bload import BlockSampler
 from training.ranks import Ranks
 
-Figures = Mapping[str, Any]
 CONSTRAINTS_IN_WORDS = {
     "with": ("with constraint", "the best attention, spatial and contacting relation per pair"),
     "semi": ("semi constraint", "the best attention relation per pair, others if above 0.9"),
@@ -39,14 +38,14 @@ def opening_text(
     return "\n".join([*lines, *remarks])
 
 
-def summary_text(summary: Figures) -> str:
+def summary_text(summary: Mapping[str, Any]) -> str:
     """Format the end of a run: its cost, its recall, its folder; wrapped to the terminal."""
     widths = [None, max(shutil.get_terminal_size((200, 24)).columns - 28, 40)]
     text = tabulate(summary_rows(summary), (), "plain", disable_numparse=True, maxcolwidths=widths)
     return f"\n{text}\n{'run folder':28}{summary['folder']}"
 
 
-def summary_rows(summary: Figures) -> list[tuple[str, str]]:
+def summary_rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return rows of the cost and the recall of a run."""
     share = summary["padding"] / summary["processed"]
     starts = "" if summary["starts"] == "table" else f", starts={summary['starts']}"
@@ -56,7 +55,7 @@ def summary_rows(summary: Figures) -> list[tuple[str, str]]:
         ("padding", f"{summary['padding']:,.0f} slots per epoch ({share:.1%} of all)"),
         ("fillers", f"{summary['filler']:,.0f} slots per epoch, which complete the last step"),
         ("deleted frames", f"{summary['deleted']:,.0f} per epoch"),
-        ("imbalance", f"{summary['imbalance']:.3f} (a step's fullest rank over the mean)"),
+        ("imbalance", f"{summary['imbalance']:.3f} (a step's fullest rank / mean, fillers too)"),
         (
             "epoch time",
             f"{summary['epoch_seconds']:.1f} s, the median ({summary['steps']:.0f} steps, "
@@ -78,7 +77,7 @@ def summary_rows(summary: Figures) -> list[tuple[str, str]]:
     return rows
 
 
-def observer_rows(figures: Figures) -> list[tuple[str, str]]:
+def observer_rows(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return rows of the ideal observers with and without memory, if these are known.
 
     One row is for all relations, one for those whose cue was in an earlier frame.

@@ -145,8 +145,8 @@ def from_dataset(
         length: frames of each sequence, required: the name of a column with these numbers or with
             entries of these lengths; a list with one number per sequence; or a function of an item,
             such as ``len``, which reads every item once.
-        inputs: key or keys of the inputs in a dict; None takes all keys except the targets.
-        targets: key or keys of the targets in a dict; None means no targets.
+        inputs: key or keys of the inputs in a dict; None takes all but the targets, in a dict.
+        targets: key or keys of the targets in a dict; None means none, and `inputs` are named then.
         targets_per: ``frame``, or ``sequence`` for one target per sequence.
         objects: True, or the keys of the targets that stay as they are, such as lists or tensors of
             different shapes: boxes per frame, or a transcript per sequence.

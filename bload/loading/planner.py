@@ -204,7 +204,8 @@ class Planner:
             per_rank += f"{' of' if per_rank else ' x'} {blocks} blocks"
         block = self.schedule(Position(position.epoch)).block  # some are not, under last="drop"
         trained = len(np.unique(plan.sequence[np.isin(plan.block_of_segment(), block)]))
-        ratio = trained * int(self.lengths.max()) / account.processed  # each padded to the longest
+        rows = int(round_up(np.array(trained), self.world_size * self.micro_batches))
+        ratio = rows * int(self.lengths.max()) / account.processed  # each padded to the longest
         saving = f"{ratio:.1f}x fewer" if ratio >= 1 else f"{1 / ratio:.1f}x more"
         deleted = f"{account.deleted:,} frames deleted, " if account.deleted else ""
         size = "" if plan.has_one_size else "up to "

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from itertools import count
 from typing import Any, NoReturn
+from zlib import crc32
 
 import numpy as np
 import torch.distributed as dist
@@ -73,10 +74,9 @@ class BlockSampler(Sampler[list[Block]]):
                 "leave one of the two out"
             )
         self.lengths, self.t_max = self.planner.lengths, self.planner.t_max
-        # A pass begins at `_begin` and moves `position`. If it is broken off, the next pass begins
-        # there again; if it finishes the epoch, the next begins at step 0. After `load_state_dict`,
-        # a pass begins at the loaded position, even if that is the end of the epoch; `_is_loaded`
-        # is True until then. Each pass, epoch or position is a generation; older iterators raise.
+        # A pass begins at `_begin` and moves `position`. After a broken one, the next begins there
+        # again; after a finished epoch, at step 0. `_is_loaded`: the next begins at a loaded
+        # position, even if that is an epoch's end. A pass, epoch or position is a generation.
         self.position = self._begin = Position()
         self._is_loaded = False
         self._generation = 0
@@ -175,12 +175,13 @@ class BlockSampler(Sampler[list[Block]]):
 
         It is a collective operation.
         """
+        plan = None if isinstance(self.planner, ChunkPlanner) else self.plan
+        columns = plan and (plan.sequence, plan.first, plan.length, plan.offsets)
         shared = {
             **self.position._asdict(),
             **self.planner.definition(),
             "micro_batches": self.planner.micro_batches,
-            "blocks per batch": self.planner.blocks_per_batch,
-            "balance": self.planner.balance,
+            "plan": [crc32(column.tobytes()) for column in columns or ()],  # packers may differ
             **as_json_types(settings),
         }
         compare_ranks(shared, self.rank, self.world_size, self.process_group)

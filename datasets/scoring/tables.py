@@ -70,7 +70,7 @@ def format_recall(figures: Mapping[str, float]) -> str:
 
 
 def format_comparison(results: Mapping[str, Mapping[str, Any]]) -> str:
-    """Format a line per checkpoint: name -> figures and ``epoch``, or ``{"error": sentence}``."""
+    """Format a line per checkpoint: name -> its figures, or ``{"error": sentence}``."""
     columns = {f"R@{k}": f"with/recall@{k}" for k in KS}
     columns |= {"mR@20": "with/mean_recall@20"}
     columns |= {"R@20 semi": "semi/recall@20", "R@20 no constraint": "no/recall@20"}
@@ -81,6 +81,7 @@ def format_comparison(results: Mapping[str, Mapping[str, Any]]) -> str:
     rows = [
         (
             name,
+            figures["t_max"],
             figures["epoch"],
             f"{figures['frames']:,.0f}",
             *(100 * figures[key] if key in figures else None for key in columns.values()),
@@ -88,7 +89,7 @@ def format_comparison(results: Mapping[str, Mapping[str, Any]]) -> str:
         for name, figures in results.items()
         if "error" not in figures
     ]
-    headers, text = ("checkpoint", "epochs", "frames", *columns), [0] if rows else False
+    headers, text = ("checkpoint", "T_max", "epochs", "frames", *columns), [0] if rows else False
     table = tabulate(rows, headers, floatfmt=".2f", missingval="-", disable_numparse=text)
     errors = {name: figures["error"] for name, figures in results.items() if "error" in figures}
     return "\n".join([table, *(f"{name}  not evaluated: {e}" for name, e in errors.items())])

@@ -101,7 +101,7 @@ def test_block_sizes_that_are_chosen_are_aligned():
     source = from_dataset([torch.zeros(n, 1) for n in LENGTHS], LENGTHS)
     loader = BlockLoader(source, multiple_of=8, block_sizes=2, batch_slots=400)
     sizes = loader.sampler.planner.block_sizes
-    assert len(sizes) == 2 and not any(size % 8 for size in sizes)
+    assert [size % 8 for size in sizes] == [0, 0]
     assert {batch.valid_BT.shape[1] for batch in loader} == {*sizes}
     with pytest.raises(InputError, match="block_sizes has 50; give multiples of 8"):
         BlockLoader(source, multiple_of=8, block_sizes=[50, 96])

@@ -9,6 +9,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
 from bload import (
+    PACKERS,
     BlockLoader,
     InputError,
     StreamBlocks,
@@ -198,6 +199,10 @@ def refused(ranks, kind):
         options = {"rank": ranks.rank + 1, "world_size": ranks.world_size + 1}
     if kind == "outside":
         options = {"process_group": dist.new_group([0])}
+    if kind == "packer":  # it draws by itself
+        rng = np.random.default_rng(ranks.rank)
+        PACKERS["own"] = lambda lengths, t_max, _: PACKERS["bload"](lengths, t_max, rng)
+        options = {"packer": "own"}
     sequences = [torch.zeros(n, 2) for n in lengths]
     try:
         loader = BlockLoader(from_dataset(sequences, lengths), **{"t_max": 10} | options)
@@ -220,11 +225,12 @@ def test_ranks_that_disagree_all_end_with_the_same_sentence(ranks):
             ("lengths", ("frames is 33 on rank 0", f"34 on rank {last}")),
             ("epoch", ("epoch is 1 on rank 0", "2 on rank 1")),
             ("step", ("step is 1 on rank 0", "0 on rank 1")),
+            ("packer", ("plan is [",)),
             ({"seed": (0, 1)}, ("seed is 0 on rank 0", "1 on rank 1")),
-            ({"balance": ("none", "pairs")}, ("balance is none on rank 0", "pairs on rank 1")),
+            ({"balance": ("none", "pairs")}, ("balance is None on rank 0", "pairs on rank 1")),
             ({"batch_slots": (20, 10), "micro_batches": (1, 2)}, ("micro_batches is 1 on",)),
             ({"pad": ({}, {"targets": 1.0})}, ("pad is {} on rank 0",)),
-            ({"balance": ("queue", "none")}, ("balance is queue on rank 0 and none on",)),
+            ({"balance": ("queue", "none")}, ("balance is queue on rank 0 and None on",)),
             ({"names": ([*"abcdefg"], [*"gfedcba"])}, ("names digest is",)),
         ):
             (sentence,) = {*ranks.run(refused, kind)}

@@ -76,7 +76,7 @@ def test_the_command_writes_every_frame_once_and_says_what_made_it(finished, dat
     assert json.loads(score_out.read_text()) == {
         name: value
         for name, value in figures.items()
-        if name not in (*NOT_EQUAL, "epoch", "starts") and not name.endswith(of_the_world)
+        if name not in (*NOT_EQUAL, "epoch", "t_max", "starts") and not name.endswith(of_the_world)
     }
     assert len(relations.read_text().splitlines()) == 1 + 3 * len(KS) * 26
 
