@@ -37,4 +37,6 @@ for epoch in range(loader.epoch, 8):
         optimiser.step()
         if loader.step % 4 == 0 or loader.step == loader.steps:
             dcp.save(state(), checkpoint_id=f"fsdp_run/{epoch:03}-{loader.step:06}")
+    if dist.get_rank() == 0:
+        print(f"epoch {epoch}, {loader.step} steps")
 dist.destroy_process_group()

@@ -24,4 +24,5 @@ for epoch in range(loader.epoch, 8):
         optimiser.step()
         if loader.step % 4 == 0 or loader.step == loader.steps:
             accelerator.save_state(f"accelerate_run/{epoch:03}-{loader.step:06}")
+    accelerator.print(f"epoch {epoch}, {loader.step} steps")
 accelerator.end_training()  # ends the process group
