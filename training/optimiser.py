@@ -20,8 +20,8 @@ class Muon(torch.optim.Muon):
     """Muon of PyTorch, but it orthogonalises all matrices of one shape in one call, in float32.
 
     PyTorch's own takes them one by one, in bfloat16: the 46 matrices of ``dds_tiny`` in 14 to 45 ms
-    on CPUs, here in 7 or 8. Options and state are those of `torch.optim.Muon` with Nesterov momentum
-    and ``match_rms_adamw``.
+    on CPUs, here in 7 to 8. Options and state are those of `torch.optim.Muon` with Nesterov
+    momentum and ``match_rms_adamw``.
     """
 
     def __init__(self, groups: list[dict[str, Any]]) -> None:
