@@ -11,7 +11,7 @@ T frames, C channels, h x w pixels, M objects, N boxes of all frames.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -29,11 +29,6 @@ class Augmentation(AugmentConfig):
     """Draws and applies what an `AugmentConfig` allows."""
 
     seed: int = 0
-
-    @property
-    def is_active(self) -> bool:
-        """Return True if any video may change."""
-        return any(getattr(self, field.name) for field in fields(AugmentConfig))
 
     def __call__(
         self,

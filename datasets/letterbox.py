@@ -10,7 +10,7 @@ from torch import Tensor
 from torchvision.transforms.v2 import functional as transforms
 
 from bload import Batch
-from datasets.augmentation import Augmentation
+from datasets.config import AugmentConfig
 from datasets.frames.files import fit
 from datasets.source import VideoSource
 
@@ -20,12 +20,18 @@ class Letterbox:
 
     Args:
         source: source of the batches; its `canvas_hw` is the size of the canvas.
-        augmentation: changes frames and boxes of a video alike; None for evaluation.
+        augment: bounds of changes of a video's frames and boxes alike; None for evaluation.
+        seed: of the changes.
     """
 
-    def __init__(self, source: VideoSource, augmentation: Augmentation | None = None) -> None:
-        self.source = source
-        self.augmentation = augmentation if augmentation and augmentation.is_active else None
+    def __init__(
+        self, source: VideoSource, augment: AugmentConfig | None = None, seed: int = 0
+    ) -> None:
+        self.source, self.augmentation = source, None
+        if augment and any(vars(augment).values()):
+            from datasets.augmentation import Augmentation  # rarely needed
+
+            self.augmentation = Augmentation(**vars(augment), seed=seed)
 
     @property
     def leaves_margins(self) -> bool:

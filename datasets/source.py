@@ -12,10 +12,10 @@ import torch
 from torch.nn import functional as F
 
 from datasets.annotations.targets import FrameTargets, Video
-from datasets.frames.cache import FrameCache
 from datasets.frames.files import FrameFiles
 
 if TYPE_CHECKING:
+    from datasets.frames.cache import FrameCache
     from datasets.synthetic.yardsticks import Yardsticks
 
 
@@ -62,7 +62,9 @@ class VideoSource:
         self.store: FrameFiles | FrameCache = self.files
         sizes = {video.size_hw for video in videos}
         if cache is not None:
-            self.store = FrameCache(cache, self.files, self.videos, canvas_hw)
+            from datasets.frames import cache as frame_cache  # rarely needed
+
+            self.store = frame_cache.FrameCache(cache, self.files, self.videos, canvas_hw)
         heights, widths = zip(*map(self.store.stored_size, sizes), strict=True)
         self.read_hw = (max(heights), max(widths))
 

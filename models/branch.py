@@ -9,9 +9,8 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor, nn
 
-from models.anchors import Windows
 from models.network_input import NetworkInput
-from models.position import NEAR_WAVES, sine_position
+from models.position import NEAR_WAVES, Windows, sine_position
 from models.temporal import TEMPORAL_PARTS
 from models.temporal.layers import TemporalStack
 from models.transformer import LayerSizes, SpatialDecoder

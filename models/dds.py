@@ -21,21 +21,42 @@ from torch.autograd.graph import save_on_cpu
 from torch.utils.checkpoint import checkpoint
 
 from datasets.annotations.vocabulary import ATTENTION
-from models.anchors import PersonCentre, point_references
 from models.backbone import Pointwise, build_backbone
 from models.branch import Branch, Tokens, to_key_mask
 from models.extent import CENTRES, ENDS, cell_points, cells_inside
-from models.heads import BoxHead
 from models.network_input import NetworkInput
 from models.outputs import CLASSES, LABELS, Outputs
 from models.pictures import choose_pictures
-from models.position import FAR_WAVES, NEAR_WAVES, sine_position
+from models.position import (
+    FAR_WAVES,
+    NEAR_WAVES,
+    PersonCentre,
+    point_references,
+    sine_position,
+)
 from models.transformer import Encoder, LayerSizes
 
 PIXEL_MEAN = (0.485, 0.456, 0.406)
 PIXEL_STD = (0.229, 0.224, 0.225)
 RECOMPUTED_AT_ONCE = 16
 """Pictures that are recomputed at a time, and so have their activations in memory at once."""
+
+
+class BoxHead(nn.Module):
+    """Box head of three linear layers, as in DETR: a box (cx, cy, w, h) in 0..1.
+
+    With a reference, in logits, the box is relative to it.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(width, out_width) for out_width in (width, width, 4))
+
+    def forward(self, embeddings: Tensor, reference: Tensor | None = None) -> Tensor:
+        """Embeddings ``(..., N, D)``, reference ``(..., N or 1, 4)`` -> boxes ``(..., N, 4)``."""
+        first, second, last = self.layers
+        logits = last(second(first(embeddings).relu()).relu())
+        return (logits if reference is None else logits + reference).sigmoid()
 
 
 class DDS(nn.Module):
@@ -63,7 +84,7 @@ class DDS(nn.Module):
         anchored: start each query of both branches at its own point. Its position is that of the
             point, most heads look around it, and object and union boxes are relative to a learned
             reference there; person boxes are relative to the person's centre. See
-            `models.anchors`.
+            `models.position`.
         dense: train a dense side task on the encoder's tokens as well, see `models.dense`.
         skip_padding: leave padding out of the work on single frames; the outputs are the same.
         recompute: ``backbone`` recomputes the per-frame part in the backward pass, see

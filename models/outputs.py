@@ -4,7 +4,7 @@ L layers (all spatial ones, then all temporal ones), B blocks, T slots, N querie
 K = 37 classes (36 of objects, and none), R = 26 relations.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
@@ -45,3 +45,9 @@ class Outputs:
 def relation_scores(logits: Tensor) -> Tensor:
     """Relation logits ``(..., 26)`` -> scores: softmax over attention, sigmoid for the others."""
     return torch.cat((logits[..., ATTENTION].softmax(-1), logits[..., LABELS].sigmoid()), dim=-1)
+
+
+def trained_fields(outputs: Outputs) -> tuple[Tensor, ...]:
+    """Return the fields of the outputs that have a gradient, in their order."""
+    values = (getattr(outputs, field.name) for field in fields(outputs))
+    return tuple(value for value in values if isinstance(value, Tensor) and value.requires_grad)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from bload.batch.trees import to_device
 from models.dds import DDS
 from models.network_input import NetworkInput
-from models.outputs import Outputs
+from models.outputs import trained_fields
 
 INPUT_FIELDS = [field.name for field in fields(NetworkInput)]
 
@@ -51,9 +51,3 @@ class TensorNetwork(nn.Module):
         given: dict[str, Any] = dict(zip(self.names, values, strict=True))
         with self.precision():
             return trained_fields(self.model(NetworkInput(**given, order="slots")))
-
-
-def trained_fields(outputs: Outputs) -> tuple[Tensor, ...]:
-    """Return the fields of the outputs that have a gradient, in their order."""
-    values = (getattr(outputs, field.name) for field in fields(outputs))
-    return tuple(value for value in values if isinstance(value, Tensor) and value.requires_grad)

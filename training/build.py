@@ -15,7 +15,6 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from bload import BlockLoader, BlockSampler
-from datasets.augmentation import Augmentation
 from datasets.letterbox import Letterbox
 from datasets.source import VideoSource
 from models import build_model
@@ -23,11 +22,10 @@ from models.backbone import freeze_first_stage
 from models.criterion import Criterion
 from models.dds import DDS
 from models.network_input import NetworkInput
-from models.tensor_network import trained_fields
+from models.outputs import trained_fields
 from training.ablations import Ablation
 from training.config import TrainJob
 from training.data import Data, ToInputs
-from training.graph import record_if_possible
 from training.optimiser import build_optimisers, rate_factor
 from training.ranks import Ranks, autocast, free_memory
 from training.sync import mean_weights, synchronise
@@ -168,12 +166,15 @@ def build_training(
     cfg: TrainJob, ranks: Ranks, model: DDS, source: VideoSource, loader: BlockLoader
 ) -> Training:
     """Build the `Training` of a model that is already on its device, on the videos of `source`."""
-    train, augment = cfg.train, cfg.dataset.augment
-    augmentation = Augmentation(**vars(augment), seed=train.seed) if augment else None
+    train, example = cfg.train, None
+    network: nn.Module = model
     average_fn = get_ema_multi_avg_fn(train.ema) if train.ema else None
     average = AveragedModel(model, multi_avg_fn=average_fn) if average_fn else None
-    to_inputs = ToInputs(Letterbox(source, augmentation), ranks.device)
-    network, example = record_if_possible(cfg, ranks, model, loader, to_inputs)
+    to_inputs = ToInputs(Letterbox(source, cfg.dataset.augment, train.seed), ranks.device)
+    if train.cuda_graph == "auto":
+        from training.graph import record_if_possible  # rarely needed
+
+        network, example = record_if_possible(cfg, ranks, model, loader, to_inputs)
     training = Training(
         cfg=cfg,
         ranks=ranks,

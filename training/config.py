@@ -20,7 +20,7 @@ from bload.packing.packers import find_packer
 from bload.schedule.balance import BALANCES
 from datasets.config import DatasetConfig
 from datasets.config_fields import Checked, choice, key, number
-from datasets.scoring.iou import BORDERS
+from datasets.scoring.ranking import BORDERS
 from datasets.synthetic.world import SPLITS
 from models.config import LossConfig, ModelConfig
 

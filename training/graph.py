@@ -21,8 +21,8 @@ from torch import Tensor, nn
 from bload import BlockLoader
 from models.dds import DDS
 from models.network_input import NetworkInput
-from models.outputs import Outputs
-from models.tensor_network import TensorNetwork, trained_fields
+from models.outputs import Outputs, trained_fields
+from models.tensor_network import TensorNetwork
 from training.config import TrainJob
 from training.data import ToInputs
 from training.ranks import Ranks, autocast
@@ -75,8 +75,6 @@ def record_if_possible(
     If that fails on any rank, print the reason, and return the network itself.
     """
     network: nn.Module = model
-    if cfg.train.cuda_graph == "off":
-        return network, None
     inputs, reason = None, find_obstacle(cfg, model, loader, ranks.device)
     if not reason:
         try:

@@ -5,15 +5,20 @@ C channels, h x w pixels as stored, T frames.
 
 import os
 from collections.abc import Iterable, Sequence
+from io import BytesIO
 from pathlib import Path
 
+import numpy as np
 import torch
+from PIL import Image
 
 from bload import InputError
 from datasets.annotations.problems import Problems
 from datasets.annotations.read import FRAMES_FOLDER
 from datasets.annotations.targets import FrameTargets
-from datasets.frames.decode import decode
+from datasets.files import reading
+
+KINDS = ("PNG", "JPEG")
 
 
 def fit(size_hw: tuple[int, int], into_hw: tuple[int, int]) -> tuple[int, int]:
@@ -80,3 +85,25 @@ class FrameFiles:
                 "writes the videos anew whose folders you have removed"
             )
         return frame_Chw
+
+
+def decode(path: Path) -> np.ndarray:
+    """Return the pixels of a PNG or JPEG, known by its content, as RGB uint8 ``(h, w, 3)``.
+
+    Transparency is dropped. A PNG has a checksum for every chunk, which Pillow's `verify` checks. A
+    JPEG has none: truncation is noticed, but a flipped bit in its data gives wrong pixels.
+
+    Raises:
+        InputError: it is missing or damaged, with its path.
+    """
+    if not path.exists():
+        raise InputError(
+            f"frame {path} is missing; extract it with python -m datasets.prepare, or leave it out "
+            "of the annotations"
+        )
+    with reading(path, "extract or copy it again"):
+        data = path.read_bytes()
+        with Image.open(BytesIO(data), formats=KINDS) as image:
+            image.verify()
+        with Image.open(BytesIO(data), formats=KINDS) as image:
+            return np.array(image.convert("RGB"))

@@ -17,7 +17,7 @@ from datasets.annotations import read
 from datasets.annotations.frame_names import video_of
 from datasets.annotations.problems import Problems
 from datasets.files import reading
-from datasets.frames.decode import decode
+from datasets.frames.files import decode
 from datasets.prepare.extract import VIDEOS_FOLDER
 from datasets.synthetic.world import SPLITS, World
 

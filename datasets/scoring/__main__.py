@@ -15,8 +15,8 @@ from datasets.annotations.read import read_annotations, trained_pairs
 from datasets.annotations.rules import SMALL_BOXES
 from datasets.annotations.targets import FrameTargets
 from datasets.files import exit_on_input_error, write_whole
-from datasets.scoring.iou import BORDERS
 from datasets.scoring.predictions_file import read_metadata, read_predictions
+from datasets.scoring.ranking import BORDERS
 from datasets.scoring.recall import RecallMeter
 from datasets.scoring.tables import format_recall, relation_rows, write_relations
 from datasets.synthetic.world import SPLITS

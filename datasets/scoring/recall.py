@@ -27,9 +27,8 @@ from bload import InputError
 from bload.errors import check_choice
 from datasets.annotations.targets import FrameTargets
 from datasets.annotations.vocabulary import RELATIONS
-from datasets.scoring.iou import BORDERS
 from datasets.scoring.prediction import FramePrediction
-from datasets.scoring.ranking import CONSTRAINTS, KS, triplet_ranks
+from datasets.scoring.ranking import BORDERS, CONSTRAINTS, KS, triplet_ranks
 
 
 class RecallMeter:

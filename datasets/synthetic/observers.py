@@ -23,9 +23,8 @@ import numpy as np
 from scipy.special import binom
 from tabulate import tabulate
 
-from datasets.annotations.vocabulary import GROUPS, RELATIONS, SPATIAL
+from datasets.annotations.vocabulary import ATTENTION, CONTACTING, GROUPS, RELATIONS, SPATIAL
 from datasets.synthetic import cues
-from datasets.synthetic.evidence import evidence_ages
 from datasets.synthetic.script import Script, write_scripts
 from datasets.synthetic.world import World
 
@@ -122,3 +121,22 @@ def observers_table(world: World, split: str) -> str:
         f"{len(age_G):,} triplets, {np.count_nonzero(age_G >= 1):,} of which depend on memory\n\n"
         f"{tabulate(rows, head, 'plain', floatfmt='.2f', colalign=('left',))}"
     )
+
+
+def evidence_ages(script: Script) -> tuple[np.ndarray, ...]:
+    """Return the age of each triplet's evidence in frames, int64 ``(G,)`` per frame.
+
+    The evidence for a spatial triplet is its own frame; for an attention or contacting one it is
+    the last cue. A triplet is *memory-dependent* if its age is 1 or more. The order is that of
+    `Script.targets`. `NO_CUE`: no cue was shown so far, and the triplet is of the null code.
+    """
+    ages_T = []
+    for t, target in enumerate(script.targets()):
+        row_G, relation_G = target.relations_G2.T
+        object_G = np.flatnonzero(script.visible_TM[t])[row_G]
+        age_G = np.zeros(len(row_G), np.int64)
+        for states, group in ((script.attention, ATTENTION), (script.contacting, CONTACTING)):
+            in_group_G = (relation_G >= group.start) & (relation_G < group.stop)
+            age_G[in_group_G] = states.age_TM[t, object_G[in_group_G]]
+        ages_T.append(age_G)
+    return tuple(ages_T)

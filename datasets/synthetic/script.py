@@ -11,11 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from datasets.annotations.targets import FrameTargets
-from datasets.annotations.vocabulary import SPATIAL
+from datasets.annotations.vocabulary import RELATIONS, SPATIAL
 from datasets.synthetic import cues
 from datasets.synthetic.cues import States
 from datasets.synthetic.motion import appearances, object_paths, person_path
-from datasets.synthetic.spatial import spatial_relations
 from datasets.synthetic.world import SPLITS, WORLD_SIDE, World
 
 COUNTS, NO_OBJECT, NO_PERSON = 0, 1, 2
@@ -23,6 +22,16 @@ COUNTS, NO_OBJECT, NO_PERSON = 0, 1, 2
 
 DEPTH_DWELL = 12
 """Mean number of frames that an object stays in front of the person, or behind."""
+BESIDE = 0.75
+"""From this offset on, boxes count as apart along an axis."""
+WITHIN = 0.4
+"""Below this offset along both axes, the object counts as in."""
+
+_FIRST = SPATIAL.start
+ABOVE, BENEATH, IN_FRONT, BEHIND, SIDE, IN = (
+    RELATIONS.index(name) - _FIRST
+    for name in ("above", "beneath", "in_front_of", "behind", "on_the_side_of", "in")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,3 +169,28 @@ def _with_dropped(
     position_T = np.arange(frames) + np.cumsum(extra_T)
     kind_F[position_T[extra_T] - 1] = kind_T[extra_T]
     return source_F, kind_F
+
+
+def spatial_relations(
+    person_4: np.ndarray, object_4: np.ndarray, in_front: np.ndarray
+) -> np.ndarray:
+    """Return which of the six spatial relations hold, one or two, bool ``(..., 6)``.
+
+    Boxes are xyxy ``(..., 4)`` in any unit; `in_front`, bool ``(...)``, is True where the object is
+    drawn over the person. Apart along x: on_the_side_of. Apart along y: above or beneath. Apart
+    along neither: in_front_of or behind, and with nearly the same centre also in.
+    """
+    sums = (object_4[..., 2:] - object_4[..., :2]) + (person_4[..., 2:] - person_4[..., :2])
+    # Twice the distance of the centres, over the sum of the sides; y grows downwards.
+    offsets = (object_4[..., :2] + object_4[..., 2:] - person_4[..., :2] - person_4[..., 2:]) / sums
+    x, y = offsets[..., 0], offsets[..., 1]
+    apart_x, apart_y = np.abs(x) >= BESIDE, np.abs(y) >= BESIDE
+    is_close = ~apart_x & ~apart_y
+    has_relation = np.zeros((*np.shape(x), 6), dtype=bool)
+    has_relation[..., SIDE] = apart_x
+    has_relation[..., ABOVE] = apart_y & (y < 0)
+    has_relation[..., BENEATH] = apart_y & (y > 0)
+    has_relation[..., IN_FRONT] = is_close & in_front
+    has_relation[..., BEHIND] = is_close & ~in_front
+    has_relation[..., IN] = (np.abs(x) < WITHIN) & (np.abs(y) < WITHIN)
+    return has_relation

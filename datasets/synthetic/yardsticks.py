@@ -8,8 +8,14 @@ import numpy as np
 from datasets.annotations.targets import FrameTargets
 from datasets.scoring.recall import RecallMeter
 from datasets.source import VideoSource
-from datasets.synthetic.evidence import evidence_ages
-from datasets.synthetic.observers import EVERYTHING, MEMORY_PART, MEMORYLESS, K, expected_recall
+from datasets.synthetic.observers import (
+    EVERYTHING,
+    MEMORY_PART,
+    MEMORYLESS,
+    K,
+    evidence_ages,
+    expected_recall,
+)
 from datasets.synthetic.script import write_scripts
 from datasets.synthetic.world import World
 

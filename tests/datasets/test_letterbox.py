@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from bload import BlockLoader
-from datasets.augmentation import Augmentation
+from datasets.config import AugmentConfig
 from datasets.letterbox import Letterbox
 from tests.datasets.box_root import open_root, white_box, write_box_root
 
@@ -35,10 +35,10 @@ def batches(source, packer="bload_exact", **options):
     return list(BlockLoader(source, packer, batch_slots=24, seed=1, **options))
 
 
-def shown(source, augmentation=None, epoch=0, **options):
+def shown(source, augment=None, epoch=0, seed=0, **options):
     """The network's view of each frame, without and with the border, and its target."""
     for batch in batches(source, **options):
-        batch, extent_BT2 = Letterbox(source, augmentation)(batch, epoch=epoch)
+        batch, extent_BT2 = Letterbox(source, augment, seed)(batch, epoch=epoch)
         places = batch.valid_BT.nonzero().tolist()
         for (b, t), target in zip(places, batch.targets, strict=True):
             frame_CHW = batch.inputs_BT[b, t]
@@ -81,7 +81,7 @@ def test_boxes_follow_every_augmentation(source):
     for changes in [EVERY, *({name: value} for name, value in EVERY.items())]:
         moved, filled = 0, []
         for epoch in range(4):
-            for picture, frame, target in shown(source, Augmentation(**changes), epoch):
+            for picture, frame, target in shown(source, AugmentConfig(**changes), epoch):
                 assert_box_is_where_the_target_says(picture, target)
                 moved += not np.allclose(shares(target), shares(native[target.name]))
                 filled.append(max(np.divide(picture.shape, frame.shape)[1:]))
@@ -100,7 +100,7 @@ def test_pictures_of_the_right_size_come_through_untouched(small_root):
 
 def test_padding_stays_black_and_full(source):
     for batch in batches(source, "naive"):
-        shown, extent_BT2 = Letterbox(source, Augmentation(**EVERY))(batch)
+        shown, extent_BT2 = Letterbox(source, AugmentConfig(**EVERY))(batch)
         assert not shown.inputs_BT[~batch.valid_BT].any()
         assert (extent_BT2[~batch.valid_BT] == 1).all()
 
@@ -109,7 +109,7 @@ def test_what_a_video_looks_like_depends_on_neither_packing_nor_ranks(source):
     def looks(**options):
         return {
             target.name: (frame.numpy().tobytes(), target.person_box_4.tobytes())
-            for _, frame, target in shown(source, Augmentation(**EVERY, seed=4), 3, **options)
+            for _, frame, target in shown(source, AugmentConfig(**EVERY), 3, 4, **options)
         }
 
     whole = looks()

@@ -12,8 +12,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import models.dds
 from models.network_input import NetworkInput
+from models.outputs import trained_fields
 from models.temporal import TEMPORAL_PARTS
-from models.tensor_network import TensorNetwork, trained_fields
+from models.tensor_network import TensorNetwork
 from tests.models.conftest import gradients, loss_of, random_input, tiny
 
 

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from bload.errors import InputError
-from datasets.frames.decode import decode
+from datasets.frames.files import decode
 
 RGB = np.random.default_rng(0).integers(0, 256, (37, 53, 3), dtype=np.uint8)
 RGB[:, 20:] = np.add.outer(np.arange(37), 3 * np.arange(33))[..., None]

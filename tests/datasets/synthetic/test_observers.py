@@ -9,8 +9,7 @@ from datasets.annotations.vocabulary import SPATIAL
 from datasets.scoring.prediction import FramePrediction
 from datasets.scoring.recall import RecallMeter
 from datasets.synthetic import cues, observers
-from datasets.synthetic.evidence import evidence_ages
-from datasets.synthetic.observers import EVERYTHING, expected_recall, triplet_weights
+from datasets.synthetic.observers import EVERYTHING, evidence_ages, expected_recall, triplet_weights
 from datasets.synthetic.script import write_scripts
 from datasets.synthetic.world import World
 from datasets.synthetic.yardsticks import make_yardsticks
