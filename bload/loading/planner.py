@@ -213,7 +213,8 @@ class Planner:
             f"{plural(account.blocks, 'block')} of {size}{plan.t_max:,}, "
             f"{100 * account.padding / (account.frames + account.padding):.2f} % padding, {deleted}"
             f"{plural(account.steps, 'step')} x {plural(self.world_size, 'rank')}{per_rank}, "
-            f"{trained / max(account.steps, 1):.1f} sequences a step, {saving} slots than padding"
+            f"{trained / max(account.steps, 1):.1f} sequences a step"
+            f"{'' if deleted else f', {saving} slots than padding'}"
         )
 
     def definition(self) -> dict[str, Any]:

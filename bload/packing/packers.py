@@ -53,7 +53,9 @@ class Packer:
 
 OTHER_NAMES = {  # arguments of DataLoader
     "batch_size": "set batch_slots to sequences per batch times their mean length",
+    "persistent_workers": "leave it out, since they stay between epochs",
     "shuffle": "leave it out, since set_epoch draws new blocks",
+    "sampler": "leave it out, since each rank takes its own blocks",
     "drop_last": 'set last="drop"',
     "collate_fn": "leave it out, or use BlockSampler and BlockDataset in a DataLoader",
 }

@@ -108,7 +108,7 @@ class Plan:
     def __repr__(self) -> str:
         return (
             f"Plan({self.num_blocks:,} blocks of up to {self.t_max:,} slots, "
-            f"{self.num_segments:,} segments of {self.num_sequences:,} sequences)"
+            f"{self.num_segments:,} segments of {len(self.sequence_lengths):,} sequences)"
         )
 
     def _check(self) -> None:
@@ -172,11 +172,6 @@ class Plan:
     def num_segments(self) -> int:
         """Segments in all blocks."""
         return len(self.sequence)
-
-    @property
-    def num_sequences(self) -> int:
-        """Sequences of the data set."""
-        return len(self.sequence_lengths)
 
     @property
     def frames(self) -> int:

@@ -115,7 +115,7 @@ def test_a_loader_follows_its_own_settings_and_no_global_seed(loader, small_leng
     assert (fill.account.filler, drop.account.filler) == (24, 0)
     assert (len(list(fill)), len(list(drop))) == (len(fill), len(fill) - 1)
     few = BlockSampler([10] * 7, batch_slots=40, last="drop")  # one step of four blocks
-    assert "4.0 sequences a step, 1.0x fewer" in few.planner.describe(few.position)
+    assert "x 4 blocks, 4.0 sequences a step" in few.planner.describe(few.position)
     assert "10.0x more slots than padding" in repr(BlockSampler([10], t_max=100))
     with pytest.raises(InputError, match="sequence v0 "):
         loader(t_max=5, names=[f"v{i}" for i in range(40)])

@@ -14,7 +14,7 @@ def plan_with(**changes) -> Plan:
 
 def test_a_plan_answers_by_hand():
     plan = plan_with()
-    assert (plan.num_blocks, plan.num_segments, plan.num_sequences, plan.frames) == (2, 3, 3, 9)
+    assert (plan.num_blocks, plan.num_segments, plan.frames) == (2, 3, 9)
     assert (plan.placed, plan.processed, plan.padding, plan.deleted) == (9, 10, 1, 0)
     assert plan.utilisation == 0.9
     assert (plan.lower_bound, plan.lower_bound_padding) == (2, 1)
