@@ -104,6 +104,7 @@ def compose_job(name: str, overrides: Sequence[str]) -> Any:
 def hydras_words(error: CompactHydraException) -> str:
     """Return an error's message without names of our classes, and without advice to add a key."""
     words = "\n".join(filter(None, map(str, (error, error.__cause__ or ""))))
+    words = words.replace("missing EQUAL at '<EOF>'", "give KEY=VALUE; --help lists the keys")
     groups = [*get_type_hints(TrainJob).values(), EvalJob, World, *map(loader_schema, PACKERS)]
     known = {key.name: f"{schema.prefix}{key.name}" for schema in groups for key in fields(schema)}
     names = {group.__name__: [key.name for key in fields(group)] for group in (TrainJob, *groups)}
