@@ -176,12 +176,13 @@ class BlockSampler(Sampler[list[Block]]):
         It is a collective operation.
         """
         plan = None if isinstance(self.planner, ChunkPlanner) else self.plan
-        columns = plan and (plan.sequence, plan.first, plan.length, plan.offsets)
+        names = ("sequence", "first", "length", "offsets", "slots", "batches")
+        sums = [crc32(getattr(plan, name).tobytes()) for name in names] if plan else []
         shared = {
             **self.position._asdict(),
             **self.planner.definition(),
             "micro_batches": self.planner.micro_batches,
-            "plan": [crc32(column.tobytes()) for column in columns or ()],  # packers may differ
+            "plan": sums,  # packers may differ
             **as_json_types(settings),
         }
         compare_ranks(shared, self.rank, self.world_size, self.process_group)
