@@ -11,9 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bload.batch.walk import walk
-from models.attention import Attention, join_heads, split_heads
 from models.temporal.layers import FrameLayer, gate_bias, no_autocast
-from models.transformer import LayerSizes
+from models.transformer import Attention, LayerSizes, join_heads, split_heads
 
 
 @dataclass(frozen=True)
