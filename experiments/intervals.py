@@ -21,10 +21,10 @@ class Interval:
         """Format: ``60.1 [58.0, 62.2]``, with a `sign` ``+0.3 [-0.1, 0.7]``; empty for nothing."""
         if math.isnan(self.mean):
             return ""
-        mean = f"{self.mean:{'+' if sign else ''},.{digits}f}"
+        mean = f"{self.mean:{'+' if sign else ''}z,.{digits}f}"
         if math.isnan(self.low):
             return mean
-        return f"{mean} [{self.low:,.{digits}f}, {self.high:,.{digits}f}]"
+        return f"{mean} [{self.low:z,.{digits}f}, {self.high:z,.{digits}f}]"
 
 
 def t_interval(values: Iterable[float]) -> Interval:

@@ -95,16 +95,14 @@ def overview(
     if speeds is None:
         seconds = {way: runs.epoch_seconds.mean() for way, runs in ways.items()}
         speeds = {way: seconds.get("naive", nan) / value for way, value in seconds.items()}
-    padding, deleted, recall = (
-        {way: runs[figure].mean() for way, runs in ways.items()}
-        for figure in ("padding", "deleted", "recall")
-    )
+    keys = ("padding", "deleted", "recall")
+    means = {key: {way: runs[key].mean() for way, runs in ways.items()} for key in keys}
     epochs = plural(int(parts["equal epochs"].epochs.iloc[0]), "epoch")
     measures = {
-        "padded slots per epoch": ("padding", 0, padding),
-        "deleted frames per epoch": ("deleted", 0, deleted),
+        "padded slots per epoch": ("padding", 0, means["padding"]),
+        "deleted frames per epoch": ("deleted", 0, means["deleted"]),
         "speed of an epoch, naive = 1": ("speed", 2, speeds),
-        f"Recall@20; ours after {epochs}": ("recall", 1, recall),
+        f"Recall@20; ours after {epochs}": ("recall", 1, means["recall"]),
         "runs of ours": ("", 0, {way: len(runs) for way, runs in ways.items()}),
         "Recall@20 at equal work": ("", 1, {way: runs.recall.mean() for way, runs in work.items()}),
     }
@@ -118,6 +116,7 @@ def overview(
         if any(cells):
             rows.append([name, *cells])
     table = study.markdown(rows, ["", *ways])
+    notes += [sweep_table.NEAR_ZERO] if parts["equal epochs"].recall.min() < 5 else []
     notes += [f"`{mark}` {words}." for mark, words in paper_figures.MARKS.items() if mark in table]
     return "\n\n".join([table, *notes])
 

@@ -123,14 +123,14 @@ def evaluate_checkpoint(
         album.save(folder)
     except Exception as error:  # a picture ends nothing
         print(f"warning: no pictures in {folder}: {error}")
-    is_ended = epoch >= checkpoint["epochs"]
+    is_ended = epoch >= (epochs := checkpoint["epochs"])
     when = "" if is_ended else f" in epoch {epoch + 1}, step {step}, before the end of its run"
     ranks.print(
         f"{path}{when} on {source.root}, {split}: {figures['frames']:,.0f} frames, "
         f"{figures['frames_per_second']:,.0f}/s, Recall@20 {100 * figures['with/recall@20']:.2f} %"
     )
     rows = tables.relation_rows(meter, str(path)) if cfg.relations else []
-    return {"epoch": epoch, "starts": starts, **figures}, rows
+    return {"epoch": epoch, "epochs": epochs, "starts": starts, **figures}, rows
 
 
 @contextmanager

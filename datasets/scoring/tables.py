@@ -82,7 +82,7 @@ def format_comparison(results: Mapping[str, Mapping[str, Any]]) -> str:
         (
             name,
             figures["t_max"],
-            figures["epoch"],
+            f"{figures['epoch']} of {figures['epochs']}",
             f"{figures['frames']:,.0f}",
             *(100 * figures[key] if key in figures else None for key in columns.values()),
         )

@@ -112,7 +112,7 @@ def test_one_that_cannot_be_read_is_reported_and_the_others_go_on(type_eval, fin
     assert "1 of 3" in str(status)
     a, c, b = printed.rstrip().splitlines()[-3:]
     assert a.split()[1:] == c.split()[1:]
-    assert a.split()[1:4] == ["45", "1", "61"]
+    assert a.split()[1:6] == ["45", "1", "of", "1", "61"]
     assert b.startswith(f"b  not evaluated: {tmp_path / 'b/last.pt'} cannot be read")
 
 
