@@ -46,6 +46,8 @@ def test_a_value_or_key_that_no_config_takes_is_refused_in_a_sentence():
         ("loader.cost.slots=1", "'slots' is unknown"),
         ("loader=sampling loader.clips=half", "loader.clips.*'half'.*one or all"),
         ("dataset.dwell=0", "dataset.dwell is 0"),
+        ("train.exchange=frames train.sync=local", "train.exchange=frames needs"),
+        ("train.exchange=frames loader.balance=uneven", "train.exchange=frames needs"),
         ("+train.epoch=3", "no key train.epoch; did you mean epochs?"),
         ("+dataset.augment.flipp=1", "no key dataset.augment.flipp; did you mean flip?"),
         ("loader.tmax=32", "(?s)'loader.tmax'.*'tmax' is unknown.*; did you mean t_max?"),

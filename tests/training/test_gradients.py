@@ -12,6 +12,7 @@ from models import build_model
 from models.criterion import Criterion, loss_divisors
 from models.network_input import NetworkInput
 from models.targets import to_tensors
+from models.temporal import TEMPORAL_PARTS
 from tests.training.jobs import WORLD, one_rank
 from training.build import build_training
 from training.step import StepPosition, train_step
@@ -25,11 +26,11 @@ FIRST = StepPosition(0, 0, 0.0)
 
 
 def double_model(cfg):
-    """In float64, with a memory that is heard: before training its readout is silent."""
+    """In float64, with memory and gaps that are heard: before training both are silent."""
     torch.manual_seed(cfg.train.seed)
     model = build_model(cfg.model).double()
     for name, parameter in model.named_parameters():
-        if "readout" in name:
+        if "readout" in name or ".gap." in name:
             torch.nn.init.normal_(parameter, std=0.3)
     return model
 
@@ -57,12 +58,15 @@ def double_training(ranks, cfg, source=None, hook=None):
 def gradient_and_batches(ranks, cfg, source=None, hook=None):
     """The gradient that reaches the optimiser on this rank in the first step, by parameter.
 
-    Beside it slots and frames of each of the rank's batches.
+    Beside it slots and frames of each of the rank's batches, and how many pictures it computes.
     """
-    training, batches = double_training(ranks, cfg, source, hook)
+    (training, batches), pictures = double_training(ranks, cfg, source, hook), []
+    encoder = training.model.backbone
+    encoder.register_forward_pre_hook(lambda _, inputs: pictures.append(len(inputs[0])))
     train_step(training, batches, FIRST)
     gradient = {name: p.grad.numpy().copy() for name, p in training.model.named_parameters()}
-    return gradient, [(batch.valid_BT.shape[1], int(batch.valid_BT.sum())) for batch in batches]
+    sizes = [(batch.valid_BT.shape[1], int(batch.valid_BT.sum())) for batch in batches]
+    return gradient, sizes, pictures
 
 
 def gradient_of(ranks, cfg, source=None, hook=None):
@@ -164,13 +168,26 @@ def test_two_shapes_a_filler_and_clipping_at_once(config, alone, request, ranks,
     expected = clipped(alone, 0.5)
     assert differs(expected, alone) > 0.01
     cfg = config("loader=naive", "loader.block_sizes=[10,45]", "train.clip_norm=0.5", *options)
-    gradients, batches = zip(
+    gradients, batches, _ = zip(
         *request.getfixturevalue(ranks).run(gradient_and_batches, cfg), strict=True
     )
     assert {slots for mine in batches for slots, _ in mine} == {10, 45}
     assert batches[-1][-1] == (10, 0)
     for gradient in gradients:
         assert differs(gradient, expected, least=0.01) < 1e-6
+
+
+@pytest.mark.dist
+@pytest.mark.parametrize("temporal", TEMPORAL_PARTS)
+def test_frames_that_one_rank_alone_has_are_shared_evenly(config, two_ranks, temporal):
+    """They leave margins, and a filler does not."""
+    block = f"loader.t_max={ALL_FRAMES}", f"train.batch_slots={ALL_FRAMES}", UNCLIPPED
+    lines = f"model.temporal={temporal}", "model.time=gap", "dataset.frame_size=[48,32]"
+    cfg = config(*block, *lines, "model.skip_padding=true", "train.exchange=frames")
+    alone = gradient_of(one_rank(), cfg)
+    for gradient, _, pictures in two_ranks.run(gradient_and_batches, cfg):
+        assert differs(gradient, alone) < 1e-9
+        assert pictures[0] - ALL_FRAMES // 2 in (0, 1)  # of a filler one is computed
 
 
 def test_the_gradient_does_tell_videos_apart_from_one_long_video(config, alone):
