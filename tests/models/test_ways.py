@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch._dynamo.testing import CompileCounterWithBackend
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.testing._internal.logging_tensor import capture_logs_with_logging_tensor_mode
 
 import models.dds
 from models.network_input import NetworkInput
@@ -148,27 +148,15 @@ def test_it_is_one_graph_for_every_batch_of_a_shape(slots, backend):
     assert counter.frame_count == 1
 
 
-class Calls(TorchDispatchMode):
-    """Counts calls of operators, views among them."""
-
-    def __init__(self):
-        super().__init__()
-        self.count = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        self.count += 1
-        return func(*args, **(kwargs or {}))
-
-
 def test_a_further_slot_takes_at_most_350_calls():
     """Calls per slot are most of what a graph replays."""
 
     def calls(slots):
         inputs, model = random_input([[slots]], slots=slots), tiny()
         network = TensorNetwork(model, inputs)
-        with Calls() as counted:
+        with capture_logs_with_logging_tensor_mode() as called:
             outputs = torch.cat([values.flatten() for values in network(*network.tensors(inputs))])
             torch.autograd.grad(outputs.sum(), [*model.parameters()], allow_unused=True)
-        return counted.count
+        return len(called)
 
     assert calls(9) - calls(5) <= 4 * 350
