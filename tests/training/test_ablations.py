@@ -4,20 +4,11 @@ import pytest
 import torch
 
 from bload import InputError
+from tests.models.conftest import random_input
 from training.ablations import change_starts
 
-
-def masks(*blocks, t_max=20):
-    """valid_BT and start_BT of blocks given as lists of segment lengths."""
-    valid_BT = torch.zeros(len(blocks), t_max, dtype=torch.bool)
-    start_BT = torch.zeros_like(valid_BT)
-    for b, lengths in enumerate(blocks):
-        valid_BT[b, : sum(lengths)] = True
-        start_BT[b, [sum(lengths[:i]) for i in range(len(lengths))]] = True
-    return valid_BT, start_BT
-
-
-VALID_BT, START_BT = masks([3, 5, 4, 6], [20], [], [7, 3], [1, 1, 1, 2])
+BLOCKS = random_input([[3, 5, 4, 6], [20], [], [7, 3], [1, 1, 1, 2]], slots=20)
+VALID_BT, START_BT = BLOCKS.valid_BT, BLOCKS.start_BT
 
 
 def test_wrong_starts_are_as_many_and_all_in_the_middle_of_a_sequence():
