@@ -11,7 +11,6 @@ from torch._dynamo.testing import CompileCounterWithBackend
 from torch.testing._internal.logging_tensor import capture_logs_with_logging_tensor_mode
 
 import models.dds
-from models.network_input import NetworkInput
 from models.outputs import trained_fields
 from models.temporal import TEMPORAL_PARTS
 from models.tensor_network import TensorNetwork
@@ -53,22 +52,6 @@ def test_skipped_padding_gives_the_same_outputs_and_gradients(inputs, temporal, 
         for skips in (False, True)
     )
     torch.testing.assert_close(skipped, computed, rtol=0, atol=1e-10)
-
-
-def test_a_batch_without_any_frame_gives_every_parameter_a_gradient_of_zero(inputs):
-    nothing = torch.zeros(3, 6).bool()
-    model = tiny(dense=True, skip_padding=True)
-    loss_of(model(NetworkInput(inputs.pixels_BTCHW, nothing, nothing)), nothing).backward()
-    assert not gradients(model).any()
-
-
-def test_only_valid_frames_reach_the_backbone(inputs):
-    model, seen = tiny(), []
-    model.backbone.register_forward_pre_hook(lambda _, inputs: seen.append(len(inputs[0])))
-    model(inputs)
-    model.skip_padding = True
-    model(inputs)
-    assert seen == [18, 6]
 
 
 @pytest.mark.parametrize(("dropout", "half"), [(0.3, False), (0.0, True)])
