@@ -45,6 +45,7 @@ def test_a_value_or_key_that_no_config_takes_is_refused_in_a_sentence():
         ("loader.cost.slot=-1", "loader.cost.slot is -1.*; give a finite number"),
         ("loader.cost.slots=1", "'slots' is unknown"),
         ("loader=sampling loader.clips=half", "loader.clips.*'half'.*one or all"),
+        ("train.padding=repeated loader.long=carry loader.t_max=9", "set train.padding=masked"),
         ("dataset.dwell=0", "dataset.dwell is 0"),
         ("train.exchange=frames train.sync=local", "train.exchange=frames needs"),
         ("train.exchange=frames loader.balance=uneven", "train.exchange=frames needs"),

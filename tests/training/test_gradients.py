@@ -13,7 +13,9 @@ from models.criterion import Criterion, loss_divisors
 from models.network_input import NetworkInput
 from models.targets import to_tensors
 from models.temporal import TEMPORAL_PARTS
+from tests.models.conftest import random_input
 from tests.training.jobs import WORLD, one_rank
+from training.ablations import change_starts
 from training.build import build_training
 from training.step import StepPosition, train_step
 
@@ -230,6 +232,19 @@ def test_starts_of_the_config_reach_the_network(config):
     one = gradient_of(one_rank(), config(UNCLIPPED))
     for option in ("train.starts=wrong", "train.starts=ignored"):
         assert differs(gradient_of(one_rank(), config(UNCLIPPED, option)), one) > 1e-6, option
+
+
+def test_wrong_starts_are_as_many_and_all_in_the_middle_of_a_sequence():
+    inputs = random_input([[3, 5, 4, 6], [20], [], [7, 3], [1, 1, 1, 2]], slots=20)
+    start_BT, valid_BT = inputs.start_BT, inputs.valid_BT
+    for seed in range(20):
+        wrong_BT = change_starts(start_BT, valid_BT, "wrong", seed)
+        assert wrong_BT.sum(1).tolist() == [4, 1, 0, 2, 2]  # the last has one slot in mid-sequence
+        assert torch.equal(wrong_BT[:, 0], start_BT[:, 0])
+        assert not (wrong_BT & ~valid_BT).any()
+        assert not (wrong_BT & start_BT)[:, 1:].any()
+    goes_on_BT = start_BT & (torch.arange(20) > 0)  # rows without a start at slot 0
+    assert change_starts(goes_on_BT, valid_BT, "wrong", 0)[0].sum() == 3
 
 
 def test_clipping_bounds_the_gradient_that_is_used(config):
