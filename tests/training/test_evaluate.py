@@ -15,11 +15,11 @@ from datasets.scoring.__main__ import main
 from datasets.scoring.predictions_file import read_metadata, read_predictions
 from datasets.scoring.ranking import KS
 from datasets.scoring.recall import RecallMeter
-from models import build_model
 from models.network_input import NetworkInput
 from models.predict import predict
 from models.targets import to_tensors
 from tests.installation import run
+from tests.models.conftest import heard
 from tests.training import jobs
 from tests.training.jobs import one_rank
 from training.evaluation import evaluate, open_sinks
@@ -38,11 +38,7 @@ class Seer(nn.Module):
 
     def __init__(self, cfg, source):
         super().__init__()
-        torch.manual_seed(5)
-        self.network = build_model(cfg).double()
-        for name, parameter in self.network.named_parameters():
-            if "readout" in name:  # silent before training; here the memory has to be heard
-                nn.init.normal_(parameter, std=0.3)
+        self.network = heard(cfg, seed=5)
         size = source.canvas_hw
         blank, start = torch.zeros(1, 1, 3, *size, dtype=torch.uint8), torch.ones(1, 1).bool()
         with torch.no_grad():
@@ -93,9 +89,8 @@ def test_packed_videos_have_the_recall_of_videos_alone(small_job):
     meter = RecallMeter("inclusive")
     for video in np.argsort(source.lengths):
         frames_TCHW, targets = source.read(int(video), 0, int(source.lengths[video]))
-        valid_BT = torch.ones(1, len(targets), dtype=torch.bool)
-        start_BT = torch.zeros_like(valid_BT)
-        start_BT[0, 0] = True
+        start_BT = torch.arange(len(targets))[None] == 0
+        valid_BT = torch.ones_like(start_BT)
         outputs = seer(NetworkInput(frames_TCHW[None], start_BT, valid_BT))
         meter.update(predict(outputs, valid_BT, [t.size_hw for t in targets]), targets)
     assert meter.summary() == packed

@@ -8,12 +8,11 @@ import torch
 
 from bload import BlockLoader
 from datasets.build import build_source
-from models import build_model
 from models.criterion import Criterion, loss_divisors
 from models.network_input import NetworkInput
 from models.targets import to_tensors
 from models.temporal import TEMPORAL_PARTS
-from tests.models.conftest import random_input
+from tests.models.conftest import heard, random_input
 from tests.training.jobs import WORLD, one_rank
 from training.ablations import change_starts
 from training.build import build_training
@@ -25,16 +24,6 @@ ALL_FRAMES = 174
 UNCLIPPED = "train.clip_norm=1e9"
 FIRST = StepPosition(0, 0, 0.0)
 """A step at the rate 0, which leaves the weights as they are."""
-
-
-def double_model(cfg):
-    """In float64, with memory and gaps that are heard: before training both are silent."""
-    torch.manual_seed(cfg.train.seed)
-    model = build_model(cfg.model).double()
-    for name, parameter in model.named_parameters():
-        if "readout" in name or ".gap." in name:
-            torch.nn.init.normal_(parameter, std=0.3)
-    return model
 
 
 def double_training(ranks, cfg, source=None, hook=None):
@@ -49,7 +38,7 @@ def double_training(ranks, cfg, source=None, hook=None):
         micro_batches=cfg.train.micro_batches,
         **cfg.loader.options,
     )
-    model = double_model(cfg)
+    model = heard(cfg.model)
     model.exchange = cfg.train.exchange == "frames" and ranks.world_size > 1
     if hook:
         model.register_forward_pre_hook(hook)
@@ -78,16 +67,15 @@ def gradient_of(ranks, cfg, source=None, hook=None):
 
 def gradient_of_videos_alone(cfg):
     """Each video is its own block of exactly its length: no padding, no loader, no ranks."""
-    model, criterion = double_model(cfg), Criterion(**vars(cfg.loss))
+    model, criterion = heard(cfg.model), Criterion(**vars(cfg.loss))
     source = build_source(cfg.dataset, "train")
     videos = [source.read(v, 0, int(source.lengths[v])) for v in range(VIDEOS)]
     assert sum(len(frames) for frames, _ in videos) == ALL_FRAMES
     objects = [len(frame.object_classes_M) for _, targets in videos for frame in targets]
     total = loss_divisors(objects, cfg.model.queries)
     for frames_TCHW, targets in videos:
-        valid_BT = torch.ones(1, len(frames_TCHW), dtype=torch.bool)
-        start_BT = torch.zeros_like(valid_BT)
-        start_BT[0, 0] = True
+        start_BT = torch.arange(len(frames_TCHW))[None] == 0
+        valid_BT = torch.ones_like(start_BT)
         outputs = model(NetworkInput(frames_TCHW[None], start_BT, valid_BT))
         criterion(outputs, to_tensors(targets), valid_BT, total)["loss"].backward()
     return {name: p.grad.numpy() for name, p in model.named_parameters()}
