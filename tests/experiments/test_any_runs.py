@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from bload import InputError
-from experiments import balance, horizon, open_questions, paper_table
-from experiments.rates import DEFAULT, choose, tables
+from experiments import balance, horizon, open_questions, paper_table, rates
+from experiments.rates import DEFAULT, choose
 from experiments.study import RESULTS
 
 STUDIES = ("ablations", "convergence", "one_rank", "rates", "tmax_sweep")
@@ -101,4 +101,4 @@ def test_a_choice_is_of_seeds_that_have_all_rates(tmp_path):
     runs = pd.read_csv(RESULTS / "rates/runs.csv", keep_default_na=False)
     runs["validation_recall@20"] = runs["validation_recall@20"].mask(runs.ranks == 2)
     runs[runs.run != "mix-lr0.0015-s0"].to_csv(tmp_path / "runs.csv", index=False)
-    assert " 0.003 (1 of 2 seeds) |" in tables(tmp_path)
+    assert " 0.003 (1 of 2 seeds) |" in rates.tables(tmp_path)

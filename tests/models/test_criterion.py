@@ -1,6 +1,6 @@
 """Matches against SciPy, and costs and losses against literal restatements.
 
-L layers, B blocks, T slots, F frames, N queries, M objects.
+L layers, B blocks, T slots, F frames, H rows and W columns of tokens, N queries, M objects.
 """
 
 import math

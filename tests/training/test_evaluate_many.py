@@ -126,12 +126,10 @@ def test_a_file_that_cannot_be_written_is_reported_before_the_work(finished, tmp
         evaluate(f"checkpoint={finished}", *(f"{key}=same" for key in ("out", "predictions")))
 
 
-STATE = {"model": {"weight": torch.arange(6.0)}, "config": {"model": {"width": 6}}}
-
-
 def test_a_flipped_bit_is_noticed_or_changes_nothing_and_a_cut_is_noticed(tmp_path):
+    state = {"model": {"weight": torch.arange(6.0)}, "config": {"model": {"width": 6}}}
     path = tmp_path / "last.pt"
-    torch.save(STATE, path)
+    torch.save(state, path)
     good = path.read_bytes()
     draw = torch.Generator().manual_seed(0)
     noticed = 0
@@ -141,7 +139,7 @@ def test_a_flipped_bit_is_noticed_or_changes_nothing_and_a_cut_is_noticed(tmp_pa
         damaged[place] ^= 1 << int(torch.randint(8, (), generator=draw))
         path.write_bytes(damaged)
         try:
-            assert_same_state(load_checkpoint(path), STATE)
+            assert_same_state(load_checkpoint(path), state)
         except InputError as error:
             noticed += "last.pt cannot be read" in str(error)
     assert noticed > 100  # the rest of such a small file are names and times of its parts

@@ -51,7 +51,7 @@ def walk(optimiser, made, steps):
         optimiser.step()
 
 
-def test_steps_are_those_of_pytorch():
+def test_steps_of_muon_are_those_of_pytorchs():
     mine, theirs = parameters(), parameters()
     groups = [{"lr": 0.02, "weight_decay": 0.1}, {"lr": 0.01, "weight_decay": 0.0}]
     ours = Muon([group | {"params": mine[n::2]} for n, group in enumerate(groups)])
