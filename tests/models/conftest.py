@@ -56,9 +56,13 @@ def loss_of(outputs: Outputs, valid_BT: Tensor) -> Tensor:
 
 def tiny(**changes: int | float | bool | str) -> DDS:
     """A small network in float64 with the given changes; the same for the same changes."""
-    torch.manual_seed(0)
-    model = build_model(replace(SMALL, **changes)).double()
-    # Memories, starts and gaps are silent before training; here they speak, or none would be heard.
+    return heard(replace(SMALL, **changes))
+
+
+def heard(cfg: ModelConfig, seed: int = 0) -> DDS:
+    """A network in float64 whose memories, starts and gaps are not silent, as before training."""
+    torch.manual_seed(seed)
+    model = build_model(cfg).double()
     for name, parameter in model.named_parameters():
         if "readout" in name or ".gap." in name or name.endswith(".start"):
             nn.init.normal_(parameter, std=0.3)

@@ -8,6 +8,7 @@ import math
 import torch
 import torchvision
 from torch import Tensor, nn
+from torchvision.models._utils import IntermediateLayerGetter
 from torchvision.ops import FrozenBatchNorm2d
 
 
@@ -59,11 +60,8 @@ class LiteralDETR(nn.Module):
         super().__init__()
         resnet = torchvision.models.get_model(backbone, norm_layer=FrozenBatchNorm2d)
         channels = resnet.fc.in_features
-        del resnet.avgpool, resnet.fc
         joined = nn.Module()
-        joined.body = nn.Sequential()
-        for name, child in resnet.named_children():
-            joined.body.add_module(name, child)
+        joined.body = IntermediateLayerGetter(resnet, {"layer4": "0"})
         self.backbone = nn.Sequential(joined)
         self.input_proj = nn.Conv2d(channels, width, 1)
         self.transformer = nn.Module()
@@ -81,7 +79,7 @@ class LiteralDETR(nn.Module):
 
         `padded_IHW` is True on the tokens beside pictures.
         """
-        src = self.input_proj(self.backbone[0].body(pictures_ICHW))
+        src = self.input_proj(self.backbone[0].body(pictures_ICHW)["0"])
         pos = detr_positions(~padded_IHW, src.shape[1]).to(src.dtype)
         pos = pos.flatten(2).permute(2, 0, 1)
         padded_IS = padded_IHW.flatten(1)

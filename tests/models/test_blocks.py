@@ -6,11 +6,11 @@ L layers, B blocks, T slots.
 import pytest
 import torch
 
-from models.criterion import Criterion, loss_divisors
+from models.criterion import loss_divisors
 from models.network_input import NetworkInput
 from models.targets import to_tensors
 from models.temporal import TEMPORAL_PARTS
-from tests.models.conftest import annotate, gradients, random_input, tensors, tiny
+from tests.models.conftest import LOSSES, annotate, gradients, random_input, tensors, tiny
 
 BLOCKS, LENGTHS, SLOTS = ((0, 1, 2), (3,)), (3, 1, 4, 2), 9
 """Videos of each block, frames of each video."""
@@ -37,7 +37,7 @@ def alone(model, videos, video):
 @pytest.mark.parametrize("temporal", TEMPORAL_PARTS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_block_gives_the_outputs_and_gradients_of_its_videos_alone(temporal, kind):
-    model, criterion = tiny(temporal=temporal, **kind), Criterion(1.0, "worst")
+    model, criterion = tiny(temporal=temporal, **kind), LOSSES
     batch = random_input([[LENGTHS[video] for video in block] for block in BLOCKS], SLOTS)
     start, valid = batch.start_BT, batch.valid_BT
     videos = batch.pixels_BTCHW[valid].split(LENGTHS)

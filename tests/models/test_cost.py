@@ -1,15 +1,11 @@
 """Costs as counted by hand, and as real tensors cost."""
 
-import weakref
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
-from torch.utils.weak import WeakIdKeyDictionary
+from torch import nn
+from torch.distributed._tools.mem_tracker import MemTracker
 
 from models import build_model
 from models.cost import NetworkCost, main, measure_cost
@@ -27,40 +23,14 @@ def cost():
     return measure_cost(SMALL_COST, (SIDE, SIDE), SHAPE_BT, precision, torch.device("cpu"))
 
 
-class Live(TorchDispatchMode):
-    """Bytes that operations under it have taken and that are in use, now and at most."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.now = self.peak = 0
-        self.seen = WeakIdKeyDictionary()
-
-    def __torch_dispatch__(
-        self, operation: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        results = operation(*args, **(kwargs or {}))
-        given, made = (
-            {leaf.untyped_storage() for leaf in tree_leaves(tree) if isinstance(leaf, Tensor)}
-            for tree in ((args, kwargs), results)
-        )
-        for storage in made - given:
-            if storage not in self.seen:
-                self.seen[storage] = True
-                self.now += storage.nbytes()
-                weakref.finalize(storage, self._free, storage.nbytes())
-        self.peak = max(self.peak, self.now)
-        return results
-
-    def _free(self, size: int) -> None:
-        self.now -= size
-
-
 def peak_bytes(model: nn.Module, inputs: NetworkInput) -> int:
     """Most bytes that a forward and a backward pass hold at once, the new gradients among them."""
-    with Live() as live:
+    given = *model.parameters(), *model.buffers(), inputs.pixels_BTCHW  # are counted too
+    with MemTracker() as tracker:
         outputs = tensors(model(inputs))
         sum(value.sum() for value in outputs.values()).backward()
-    return live.peak
+    peak = tracker.get_tracker_snapshot("peak")[torch.device("cpu")]
+    return peak["Total"] - sum(tensor.nbytes for tensor in given)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.25, 0.5, 0.75, 1.0])

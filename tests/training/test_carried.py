@@ -5,12 +5,10 @@ import torch
 
 from bload import BlockLoader
 from datasets.build import build_source
-from models import build_model
 from models.network_input import NetworkInput, frame_gaps
 from models.temporal import TEMPORAL_PARTS
+from tests.models.conftest import tiny
 from training.step import open_row_states, pack_row_states
-
-CARRY = ("loader.long=carry", "loader.t_max=10", "train.batch_slots=40", "model.time=gap")
 
 
 def predict(model, batch, before):
@@ -34,14 +32,10 @@ def loaders(source, ranks):
 
 @pytest.mark.parametrize("temporal", TEMPORAL_PARTS)
 def test_predictions_are_those_of_uncut_videos_also_after_a_checkpoint_on_other_ranks(
-    config, temporal, tmp_path
+    small_job, temporal, tmp_path
 ):
-    cfg = config(*CARRY, f"model.temporal={temporal}")
-    torch.manual_seed(0)
-    model, source = build_model(cfg.model).double().eval(), build_source(cfg.dataset, "train")
-    for name, parameter in model.named_parameters():
-        if "readout" in name or ".gap." in name:
-            torch.nn.init.normal_(parameter, std=0.3)
+    model = tiny(temporal=temporal, time="gap").eval()
+    source = build_source(small_job.dataset, "train")
     found = {}
     with torch.no_grad():
         ranks, carried, steps = 1, [None], [iter(one) for one in loaders(source, 1)]

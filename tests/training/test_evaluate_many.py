@@ -1,4 +1,4 @@
-"""One command evaluates a file, a run, or a folder of these."""
+"""One command evaluates a file that is whole, a run, or a folder of these."""
 
 import csv
 import json
@@ -12,9 +12,9 @@ import torch
 from bload.errors import InputError
 from datasets.annotations.read import KNOBS_FILE
 from datasets.annotations.vocabulary import OBJECTS
-from tests.training.jobs import REPOSITORY, checkpoint, evaluate
+from tests.training.jobs import REPOSITORY, assert_same_state, checkpoint, evaluate
 from training import data
-from training.checkpoint import find_checkpoints
+from training.checkpoint import find_checkpoints, load_checkpoint
 from training.config import EvalJob
 from training.data import find_videos
 
@@ -124,3 +124,26 @@ def test_a_file_that_cannot_be_written_is_reported_before_the_work(finished, tmp
                 evaluate(f"checkpoint={finished}", f"{key}={tmp_path / path}")
     with pytest.raises(InputError, match="name one file; give each its own"):
         evaluate(f"checkpoint={finished}", *(f"{key}=same" for key in ("out", "predictions")))
+
+
+def test_a_flipped_bit_is_noticed_or_changes_nothing_and_a_cut_is_noticed(tmp_path):
+    state = {"model": {"weight": torch.arange(6.0)}, "config": {"model": {"width": 6}}}
+    path = tmp_path / "last.pt"
+    torch.save(state, path)
+    good = path.read_bytes()
+    draw = torch.Generator().manual_seed(0)
+    noticed = 0
+    for _ in range(300):
+        damaged = bytearray(good)
+        place = int(torch.randint(len(good), (), generator=draw))
+        damaged[place] ^= 1 << int(torch.randint(8, (), generator=draw))
+        path.write_bytes(damaged)
+        try:
+            assert_same_state(load_checkpoint(path), state)
+        except InputError as error:
+            noticed += "last.pt cannot be read" in str(error)
+    assert noticed > 100  # the rest of such a small file are names and times of its parts
+    for size in (0, 1, len(good) // 2, len(good) - 1):
+        path.write_bytes(good[:size])
+        with pytest.raises(InputError, match=r"last.pt cannot be read"):
+            load_checkpoint(path)

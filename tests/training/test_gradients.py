@@ -8,11 +8,13 @@ import torch
 
 from bload import BlockLoader
 from datasets.build import build_source
-from models import build_model
 from models.criterion import Criterion, loss_divisors
 from models.network_input import NetworkInput
 from models.targets import to_tensors
+from models.temporal import TEMPORAL_PARTS
+from tests.models.conftest import heard, random_input
 from tests.training.jobs import WORLD, one_rank
+from training.ablations import change_starts
 from training.build import build_training
 from training.step import StepPosition, train_step
 
@@ -22,16 +24,6 @@ ALL_FRAMES = 174
 UNCLIPPED = "train.clip_norm=1e9"
 FIRST = StepPosition(0, 0, 0.0)
 """A step at the rate 0, which leaves the weights as they are."""
-
-
-def double_model(cfg):
-    """In float64, with a memory that is heard: before training its readout is silent."""
-    torch.manual_seed(cfg.train.seed)
-    model = build_model(cfg.model).double()
-    for name, parameter in model.named_parameters():
-        if "readout" in name:
-            torch.nn.init.normal_(parameter, std=0.3)
-    return model
 
 
 def double_training(ranks, cfg, source=None, hook=None):
@@ -46,7 +38,7 @@ def double_training(ranks, cfg, source=None, hook=None):
         micro_batches=cfg.train.micro_batches,
         **cfg.loader.options,
     )
-    model = double_model(cfg)
+    model = heard(cfg.model)
     model.exchange = cfg.train.exchange == "frames" and ranks.world_size > 1
     if hook:
         model.register_forward_pre_hook(hook)
@@ -57,12 +49,15 @@ def double_training(ranks, cfg, source=None, hook=None):
 def gradient_and_batches(ranks, cfg, source=None, hook=None):
     """The gradient that reaches the optimiser on this rank in the first step, by parameter.
 
-    Beside it slots and frames of each of the rank's batches.
+    Beside it slots and frames of each of the rank's batches, and how many pictures it computes.
     """
-    training, batches = double_training(ranks, cfg, source, hook)
+    (training, batches), pictures = double_training(ranks, cfg, source, hook), []
+    encoder = training.model.backbone
+    encoder.register_forward_pre_hook(lambda _, inputs: pictures.append(len(inputs[0])))
     train_step(training, batches, FIRST)
     gradient = {name: p.grad.numpy().copy() for name, p in training.model.named_parameters()}
-    return gradient, [(batch.valid_BT.shape[1], int(batch.valid_BT.sum())) for batch in batches]
+    sizes = [(batch.valid_BT.shape[1], int(batch.valid_BT.sum())) for batch in batches]
+    return gradient, sizes, pictures
 
 
 def gradient_of(ranks, cfg, source=None, hook=None):
@@ -72,16 +67,15 @@ def gradient_of(ranks, cfg, source=None, hook=None):
 
 def gradient_of_videos_alone(cfg):
     """Each video is its own block of exactly its length: no padding, no loader, no ranks."""
-    model, criterion = double_model(cfg), Criterion(**vars(cfg.loss))
+    model, criterion = heard(cfg.model), Criterion(**vars(cfg.loss))
     source = build_source(cfg.dataset, "train")
     videos = [source.read(v, 0, int(source.lengths[v])) for v in range(VIDEOS)]
     assert sum(len(frames) for frames, _ in videos) == ALL_FRAMES
     objects = [len(frame.object_classes_M) for _, targets in videos for frame in targets]
     total = loss_divisors(objects, cfg.model.queries)
     for frames_TCHW, targets in videos:
-        valid_BT = torch.ones(1, len(frames_TCHW), dtype=torch.bool)
-        start_BT = torch.zeros_like(valid_BT)
-        start_BT[0, 0] = True
+        start_BT = torch.arange(len(frames_TCHW))[None] == 0
+        valid_BT = torch.ones_like(start_BT)
         outputs = model(NetworkInput(frames_TCHW[None], start_BT, valid_BT))
         criterion(outputs, to_tensors(targets), valid_BT, total)["loss"].backward()
     return {name: p.grad.numpy() for name, p in model.named_parameters()}
@@ -164,13 +158,26 @@ def test_two_shapes_a_filler_and_clipping_at_once(config, alone, request, ranks,
     expected = clipped(alone, 0.5)
     assert differs(expected, alone) > 0.01
     cfg = config("loader=naive", "loader.block_sizes=[10,45]", "train.clip_norm=0.5", *options)
-    gradients, batches = zip(
+    gradients, batches, _ = zip(
         *request.getfixturevalue(ranks).run(gradient_and_batches, cfg), strict=True
     )
     assert {slots for mine in batches for slots, _ in mine} == {10, 45}
     assert batches[-1][-1] == (10, 0)
     for gradient in gradients:
         assert differs(gradient, expected, least=0.01) < 1e-6
+
+
+@pytest.mark.dist
+@pytest.mark.parametrize("temporal", TEMPORAL_PARTS)
+def test_frames_that_one_rank_alone_has_are_shared_evenly(config, two_ranks, temporal):
+    """They leave margins, and a filler does not."""
+    block = f"loader.t_max={ALL_FRAMES}", f"train.batch_slots={ALL_FRAMES}", UNCLIPPED
+    lines = f"model.temporal={temporal}", "model.time=gap", "dataset.frame_size=[48,32]"
+    cfg = config(*block, *lines, "model.skip_padding=true", "train.exchange=frames")
+    alone = gradient_of(one_rank(), cfg)
+    for gradient, _, pictures in two_ranks.run(gradient_and_batches, cfg):
+        assert differs(gradient, alone) < 1e-9
+        assert pictures[0] - ALL_FRAMES // 2 in (0, 1)  # of a filler one is computed
 
 
 def test_the_gradient_does_tell_videos_apart_from_one_long_video(config, alone):
@@ -213,6 +220,19 @@ def test_starts_of_the_config_reach_the_network(config):
     one = gradient_of(one_rank(), config(UNCLIPPED))
     for option in ("train.starts=wrong", "train.starts=ignored"):
         assert differs(gradient_of(one_rank(), config(UNCLIPPED, option)), one) > 1e-6, option
+
+
+def test_wrong_starts_are_as_many_and_all_in_the_middle_of_a_sequence():
+    inputs = random_input([[3, 5, 4, 6], [20], [], [7, 3], [1, 1, 1, 2]], slots=20)
+    start_BT, valid_BT = inputs.start_BT, inputs.valid_BT
+    for seed in range(20):
+        wrong_BT = change_starts(start_BT, valid_BT, "wrong", seed)
+        assert wrong_BT.sum(1).tolist() == [4, 1, 0, 2, 2]  # the last has one slot in mid-sequence
+        assert torch.equal(wrong_BT[:, 0], start_BT[:, 0])
+        assert not (wrong_BT & ~valid_BT).any()
+        assert not (wrong_BT & start_BT)[:, 1:].any()
+    goes_on_BT = start_BT & (torch.arange(20) > 0)  # rows without a start at slot 0
+    assert change_starts(goes_on_BT, valid_BT, "wrong", 0)[0].sum() == 3
 
 
 def test_clipping_bounds_the_gradient_that_is_used(config):

@@ -8,6 +8,8 @@ from unittest import mock
 import pytest
 
 import train
+from tests.datasets.box_root import open_root
+from tests.datasets.scoring.drawing import cup_frame
 from tests.training.jobs import one_rank, only_run
 from training.folder import RunFolder, read_json
 from training.report.album import Album
@@ -49,3 +51,12 @@ def test_several_epochs_are_drawn_one_after_another(run):
     progress = read_progress(run)
     assert progress["at"].iloc[-1] == 2 * lines[-1]["step"]
     assert b"<svg" in draw_progress(progress)
+
+
+def test_an_album_draws_the_videos_it_saw(data_root, tmp_path):
+    source = open_root(data_root, "test", (32, 32))
+    album = Album(source, 2)
+    targets = source.videos[3].frames
+    album.keep(targets, [cup_frame(target.name, [], [[6, 20]])[0] for target in targets])
+    album.save(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [f"{source.names[3]}.png"]
