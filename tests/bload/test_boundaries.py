@@ -191,6 +191,7 @@ def test_a_convolution_that_obeys_seq_idx_sees_each_sequence_alone(sequences, ba
         return outputs
 
     assert (batch.seq_idx_BT >= 0).all()
+    assert (batch.seq_idx_BT.diff() >= 0).all()
     alone_and_packed(
         sequences,
         batch,

@@ -202,25 +202,6 @@ def test_targets_per_sequence_want_their_count():
     assert mean_loss(torch.ones(()), batch, len(batch.segments)) == 0.5
 
 
-def sequences_of(ranks):
-    """The sequences that this rank trains in each of some epochs, and its steps."""
-    loader, epochs = BlockLoader(source(), t_max=10, seed=3), []
-    assert (loader.sampler.rank, loader.sampler.world_size) == (ranks.rank, ranks.world_size)
-    for epoch in range(8):
-        loader.sampler.sampler.set_epoch(epoch)  # as Lightning and Accelerate do
-        epochs.append(([s for b in loader for s in b.segments.sequence_S.tolist()], len(loader)))
-    return epochs
-
-
-@pytest.mark.dist
-def test_the_process_group_says_which_rank_this_is(ranks):
-    results = ranks.run(sequences_of)
-    for epoch in zip(*results, strict=True):
-        assert sorted(s for some, _ in epoch for s in some) == [*range(len(LENGTHS))]
-        assert len({steps for _, steps in epoch}) == 1
-    assert len({tuple(some) for some, _ in results[0]}) > 1
-
-
 def within_group(ranks):
     """What each rank of two groups (even, odd) trains, and the value of a loss of 1 a frame."""
     parities = range(min(2, ranks.world_size))
