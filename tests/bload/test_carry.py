@@ -20,17 +20,6 @@ SHAPES = {
 }
 
 
-class Numbers:
-    """Every frame is a number of its own."""
-
-    def __init__(self, lengths):
-        self.lengths = lengths
-        self.before = np.cumsum(lengths) - lengths
-
-    def read(self, sequence, first, length):
-        return torch.arange(length)[:, None].double() + self.before[sequence] + first
-
-
 def test_pieces_stand_in_one_row_of_successive_steps_on_any_number_of_ranks():
     shares, seven = [(1, 1, 4), (2, 2, 1), (4, 1, 1)], partial(np.random.default_rng, 7)
     for lengths, (ranks, micro, rows) in product(SHAPES.values(), shares):
@@ -72,7 +61,8 @@ class Sum:
 @pytest.mark.parametrize(("packer", "world_size"), [("naive", 1), ("bload", 2), ("bload_exact", 2)])
 @pytest.mark.parametrize("lengths", SHAPES.values(), ids=SHAPES)
 def test_what_is_remembered_is_that_of_the_uncut_sequence(lengths, packer, world_size):
-    source, remembered = Numbers(lengths), {}
+    sequences = torch.arange(lengths.sum()).double()[:, None].split(lengths.tolist())
+    source, remembered = from_dataset(sequences, lengths), {}
     for rank in range(world_size):
         share = {"batch_slots": 40 // world_size, "rank": rank, "world_size": world_size}
         loader, state = BlockLoader(source, packer, t_max=10, long="carry", **share), None
@@ -81,20 +71,20 @@ def test_what_is_remembered_is_that_of_the_uncut_sequence(lengths, packer, world
             numbers, values = (of[batch.valid_BT].flatten() for of in (batch.inputs_BT, sums_BT))
             remembered |= zip(numbers.int().tolist(), values.tolist(), strict=True)
     assert len(remembered) == lengths.sum()
-    for sequence, length in enumerate(lengths):
-        sums = source.read(sequence, 0, int(length)).cumsum(0).flatten().tolist()
-        first = int(source.before[sequence])
-        assert [remembered[first + i] for i in range(length)] == sums
+    for sequence in sequences:
+        sums = sequence.cumsum(0).flatten().tolist()
+        assert [remembered[number] for number in sequence.flatten().tolist()] == sums
 
 
 def test_what_cannot_be_carried_is_refused():
     lengths = SHAPES["few are long"]
+    source = from_dataset([torch.zeros(length, 1) for length in lengths], lengths)
     with pytest.raises(InputError, match="long=carry keeps rows together; use balance=none"):
-        BlockLoader(Numbers(lengths), t_max=10, long="carry", balance="pairs")
+        BlockLoader(source, t_max=10, long="carry", balance="pairs")
     with pytest.raises(InputError, match="long=carry needs blocks of one size"):
-        BlockLoader(Numbers(lengths), t_max=10, long="carry", block_sizes=[5, 10])
+        BlockLoader(source, t_max=10, long="carry", block_sizes=[5, 10])
     with pytest.raises(InputError, match="takes 9999 rows and the epoch has"):
-        BlockLoader(Numbers(lengths), t_max=10, long="carry", batch_slots=99_990)
+        BlockLoader(source, t_max=10, long="carry", batch_slots=99_990)
     with pytest.raises(ValueError, match="cannot go on"):
         Plan(8, [6], [0, 0], [0, 4], [4, 2], [0, 2], carries=True)
 
