@@ -41,12 +41,13 @@ def epochs_of(count):
 def test_another_epoch_ends_an_iteration_and_the_same_one_does_not(workers, through):
     loader = loader_of(num_workers=workers)
     moves = loader if through == "loader" else loader.sampler
+    moves.set_epoch(1)
     batches = iter(loader)
     next(batches)
-    moves.set_epoch(0)
+    moves.set_epoch(1)
     next(batches)
     assert loader.state_dict()["step"] == 2
-    moves.set_epoch(1)
+    moves.set_epoch(0)
     assert loader.state_dict()["step"] == 0
     with pytest.raises(InputError, match="set_epoch or load_state_dict moved it"):
         next(batches)
