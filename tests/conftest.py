@@ -11,6 +11,7 @@ import signal
 import pytest
 import torch
 
+from bload import BlockLoader, from_dataset
 from tests.installation import build, copy_checkout
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -33,6 +34,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish() -> None:
     """Leave what is imported out of garbage collections, of which one would take half a second."""
     gc.freeze()
+
+
+@pytest.fixture
+def batch():
+    """|a a a b b|c c c c .|, or in another order, of width 8."""
+    source = from_dataset([torch.randn(count, 8) for count in (3, 2, 4)], length=len)
+    (batch,) = BlockLoader(source, t_max=5, batch_slots=10)
+    return batch
 
 
 @pytest.fixture(scope="session")

@@ -2,10 +2,8 @@
 
 import gc
 import os
-import queue
-import time
-import traceback
 from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -37,55 +35,42 @@ class SeveralRanks:
     def __init__(self, folder: Path, world_size: int) -> None:
         self.folder = folder
         self.world_size = world_size
-        self.processes: list = []
+        self.pools: list[ProcessPoolExecutor] = []
+        """One per rank, of one process."""
         self.starts = 0
 
     def run(self, function: Callable, *arguments: Any) -> list[Any]:
         """``function(ranks, *arguments)`` on all ranks; what each returned, in rank order."""
-        if not self.processes:
+        if not self.pools:
             self._start()
-        for tasks in self.tasks:
-            tasks.put((function, arguments))
-        deadline = time.monotonic() + SECONDS
-        values: dict[int, Any] = {}
-        while len(values) < self.world_size:
-            try:
-                rank, value, error = self.answers.get(timeout=max(deadline - time.monotonic(), 0))
-            except queue.Empty:
-                self.close()
-                missing = sorted({*range(self.world_size)} - {*values})
-                pytest.fail(f"after {SECONDS:g} s ranks {missing} still hang")
+        answers = [pool.submit(_call, function, arguments) for pool in self.pools]
+        wait(answers, SECONDS, FIRST_EXCEPTION)
+        errors = {rank: one.exception() for rank, one in enumerate(answers) if one.done()}
+        for rank, error in errors.items():
             if error is not None:
-                time.sleep(1)  # a rank that died took the connection of this one along
-                ended = [process.exitcode for process in self.processes]
                 self.close()
-                pytest.fail(f"rank {rank} raised, exit codes are {ended}\n{error}")
-            values[rank] = value
-        return [values[rank] for rank in range(self.world_size)]
+                raise AssertionError(f"rank {rank} failed") from error
+        if len(errors) < self.world_size:
+            self.close()
+            pytest.fail(f"after {SECONDS:g} s only ranks {[*errors]} have answered")
+        return [answer.result() for answer in answers]
 
     def _start(self) -> None:
         context = mp.get_context("forkserver")
         context.set_forkserver_preload([__name__])  # once for all ranks
         self.starts += 1
         meeting = self.folder / f"meeting{self.starts}"
-        self.answers = context.Queue()
-        self.tasks = [context.Queue() for _ in range(self.world_size)]
-        self.processes = [
-            context.Process(
-                target=_serve, args=(rank, self.world_size, meeting, tasks, self.answers)
-            )
-            for rank, tasks in enumerate(self.tasks)
-        ]
-        for process in self.processes:
-            process.start()
-        for _ in self.processes:
-            self.answers.get(timeout=SECONDS)  # each imports torch
+        for rank in range(self.world_size):
+            group = rank, self.world_size, meeting
+            self.pools.append(ProcessPoolExecutor(1, context, _join, group))
+        wait([pool.submit(os.getpid) for pool in self.pools], SECONDS)  # each imports torch
 
     def close(self) -> None:
-        for process in self.processes:
-            process.kill()
-            process.join()
-        self.processes = []
+        for pool in self.pools:
+            for process in pool._processes.values():
+                process.kill()
+            pool.shutdown()
+        self.pools = []
 
 
 def start_ranks(folder: Path, world_size: int) -> Iterator[SeveralRanks]:
@@ -94,7 +79,9 @@ def start_ranks(folder: Path, world_size: int) -> Iterator[SeveralRanks]:
         yield ranks
 
 
-def _serve(rank: int, world_size: int, meeting: Path, tasks, answers) -> None:
+def _join(rank: int, world_size: int, meeting: Path) -> None:
+    """Make this process a rank."""
+    global _ranks
     torch.set_num_threads(1)
     gc.freeze()  # a collection of what is imported takes half a second
     mp.set_start_method("fork", force=True)  # of data workers, as in a rank of torchrun
@@ -104,12 +91,8 @@ def _serve(rank: int, world_size: int, meeting: Path, tasks, answers) -> None:
     dist.init_process_group(
         "gloo", init_method=f"file://{meeting}", rank=rank, world_size=world_size
     )
-    ranks = Ranks(rank, world_size, torch.device("cpu"))
-    answers.put((rank, None, None))
-    while True:
-        function, arguments = tasks.get()
-        try:
-            fresh = replace(ranks, stop=StopRequest())  # a test may ask a rank to stop
-            answers.put((rank, function(fresh, *arguments), None))
-        except BaseException:
-            answers.put((rank, None, traceback.format_exc()))
+    _ranks = Ranks(rank, world_size, torch.device("cpu"))
+
+
+def _call(function: Callable, arguments: tuple) -> Any:
+    return function(replace(_ranks, stop=StopRequest()), *arguments)  # a test may ask it to stop

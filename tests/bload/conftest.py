@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.utils.data import get_worker_info
 
-from bload import BlockDataset, BlockLoader, BlockSampler, collate_blocks, from_dataset
+from bload import BlockDataset, BlockSampler, collate_blocks
 from bload.batch.step import StepList
 from bload.packing.plan import filler_block
 
@@ -100,11 +100,3 @@ def numbered_source():
 def small_lengths():
     """Forty sequences of 1 to 12 frames."""
     return np.random.default_rng(7).integers(1, 13, size=40)
-
-
-@pytest.fixture
-def batch():
-    """|a a a b b|c c c c .|, or in another order, of width 8."""
-    source = from_dataset([torch.randn(count, 8) for count in (3, 2, 4)], length=len)
-    (batch,) = BlockLoader(source, t_max=5, batch_slots=10)
-    return batch

@@ -5,9 +5,8 @@ import pytest
 import torch
 from torch.nn.functional import pad
 
-from bload import PACKERS, BlockLoader, InputError, from_dataset, make_plan, walk
+from bload import PACKERS, BlockLoader, InputError, from_dataset, make_plan
 from bload.packing.bounds import lower_bound
-from tests.bload.conftest import Cell
 
 LENGTHS = np.random.default_rng(0).integers(1, 90, 200)
 
@@ -71,20 +70,6 @@ def in_slots(counts_BK, numbers_BKK, slots):
     used_BKK = torch.arange(numbers_BKK.shape[2]) < counts_BK[..., None]
     tiles_BKK = torch.zeros_like(used_BKK).scatter(2, numbers_BKK.long(), used_BKK)
     return tiles_BKK.repeat_interleave(128, 1).repeat_interleave(128, 2)[:, :slots, :slots]
-
-
-def test_padding_inside_a_row_has_the_number_of_its_segment_and_a_walk_passes_it():
-    sequences = [torch.randn(n, 8) for n in (3, 5, 2)]
-    (batch,) = BlockLoader(from_dataset(sequences, length=len), t_max=16, multiple_of=4)
-    starts = batch.segments.slot_S.tolist()
-    assert [batch.seq_idx_BT[0, slot + 2].item() for slot in starts[:2]] == [0, 1]
-    assert (batch.seq_idx_BT.diff() >= 0).all()
-    cell = Cell()
-    outputs_BT, _ = walk(cell, batch.inputs_BT, batch.start_BT)
-    for slot, number in zip(starts, batch.segments.sequence_S.tolist(), strict=True):
-        frames = sequences[number]
-        alone, _ = walk(cell, frames[None], torch.arange(len(frames))[None] == 0)
-        torch.testing.assert_close(outputs_BT[0, slot : slot + len(frames)], alone[0])
 
 
 def test_what_does_not_align_is_refused():

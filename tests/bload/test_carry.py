@@ -20,31 +20,6 @@ SHAPES = {
 }
 
 
-class Numbers:
-    """Every frame is a number of its own."""
-
-    def __init__(self, lengths):
-        self.lengths = lengths
-        self.before = np.cumsum(lengths) - lengths
-
-    def read(self, sequence, first, length):
-        return torch.arange(length)[:, None].double() + self.before[sequence] + first
-
-
-@pytest.mark.parametrize("packer", ["naive", "bload", "bload_exact"])
-@pytest.mark.parametrize("lengths", SHAPES.values(), ids=SHAPES)
-def test_every_frame_is_planned_once_and_short_sequences_stay_whole(packer, lengths):
-    for seed in range(3):
-        plan = make_plan(lengths, packer, 10, seed, long="carry")
-        assert plan.deleted == 0
-        assert plan.placed == lengths.sum()
-        whole = plan.first == 0
-        assert (plan.length[whole] == np.minimum(lengths, 10)[plan.sequence[whole]]).all()
-        assert (plan.continued >= 0).sum() == (-(-lengths // 10) - 1).sum()
-        if packer != "naive" and (lengths <= 10).any():
-            assert plan.padding <= make_plan(lengths, "naive", 10, seed, long="carry").padding
-
-
 def test_pieces_stand_in_one_row_of_successive_steps_on_any_number_of_ranks():
     shares, seven = [(1, 1, 4), (2, 2, 1), (4, 1, 1)], partial(np.random.default_rng, 7)
     for lengths, (ranks, micro, rows) in product(SHAPES.values(), shares):
@@ -83,32 +58,33 @@ class Sum:
         return state + inputs, state + inputs
 
 
-@pytest.mark.parametrize("world_size", [1, 2])
+@pytest.mark.parametrize(("packer", "world_size"), [("naive", 1), ("bload", 2), ("bload_exact", 2)])
 @pytest.mark.parametrize("lengths", SHAPES.values(), ids=SHAPES)
-def test_what_is_remembered_is_that_of_the_uncut_sequence(lengths, world_size):
-    source, remembered = Numbers(lengths), {}
+def test_what_is_remembered_is_that_of_the_uncut_sequence(lengths, packer, world_size):
+    sequences = torch.arange(lengths.sum()).double()[:, None].split(lengths.tolist())
+    source, remembered = from_dataset(sequences, lengths), {}
     for rank in range(world_size):
         share = {"batch_slots": 40 // world_size, "rank": rank, "world_size": world_size}
-        loader, state = BlockLoader(source, t_max=10, long="carry", **share), None
+        loader, state = BlockLoader(source, packer, t_max=10, long="carry", **share), None
         for batch in loader:
             sums_BT, state = walk(Sum(), batch.inputs_BT, batch.start_BT, state)
             numbers, values = (of[batch.valid_BT].flatten() for of in (batch.inputs_BT, sums_BT))
             remembered |= zip(numbers.int().tolist(), values.tolist(), strict=True)
     assert len(remembered) == lengths.sum()
-    for sequence, length in enumerate(lengths):
-        sums = source.read(sequence, 0, int(length)).cumsum(0).flatten().tolist()
-        first = int(source.before[sequence])
-        assert [remembered[first + i] for i in range(length)] == sums
+    for sequence in sequences:
+        sums = sequence.cumsum(0).flatten().tolist()
+        assert [remembered[number] for number in sequence.flatten().tolist()] == sums
 
 
 def test_what_cannot_be_carried_is_refused():
     lengths = SHAPES["few are long"]
+    source = from_dataset([torch.zeros(length, 1) for length in lengths], lengths)
     with pytest.raises(InputError, match="long=carry keeps rows together; use balance=none"):
-        BlockLoader(Numbers(lengths), t_max=10, long="carry", balance="pairs")
+        BlockLoader(source, t_max=10, long="carry", balance="pairs")
     with pytest.raises(InputError, match="long=carry needs blocks of one size"):
-        BlockLoader(Numbers(lengths), t_max=10, long="carry", block_sizes=[5, 10])
+        BlockLoader(source, t_max=10, long="carry", block_sizes=[5, 10])
     with pytest.raises(InputError, match="takes 9999 rows and the epoch has"):
-        BlockLoader(Numbers(lengths), t_max=10, long="carry", batch_slots=99_990)
+        BlockLoader(source, t_max=10, long="carry", batch_slots=99_990)
     with pytest.raises(ValueError, match="cannot go on"):
         Plan(8, [6], [0, 0], [0, 4], [4, 2], [0, 2], carries=True)
 

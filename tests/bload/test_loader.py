@@ -19,7 +19,6 @@ from bload import (
     Planner,
     StreamBlocks,
     StreamLoader,
-    action_genome_lengths,
     make_plan,
 )
 from bload.packing.packers import find_packer
@@ -38,27 +37,21 @@ def loader(numbered_source, small_lengths):
     return make
 
 
-class ActionGenome:
-    lengths = action_genome_lengths()
-
-    def read(self, sequence: int, first: int, length: int) -> torch.Tensor:
-        return torch.zeros(length)
-
-
-def test_arguments_are_those_of_the_parts_and_a_mistyped_one_gets_the_nearest_name():
+def test_arguments_are_those_of_the_parts_and_a_mistyped_one_gets_the_nearest_name(numbered_source):
+    source = numbered_source([3, 5])
     parts = {**signature(Planner).parameters, **signature(BlockSampler).parameters}
     for name in {*parts} - {"lengths"}:
         assert str(signature(BlockLoader).parameters[name]) == str(parts[name])
     names = {"batch_slot": "batch_slots", "num_worker": "num_workers", "lnog": "long"}
     for wrong, right in {**names, "micro_batch": "micro_batches"}.items():
         with pytest.raises(InputError, match=rf"{wrong}.*{right}\?$"):
-            BlockLoader(ActionGenome(), **{wrong: 1})
+            BlockLoader(source, **{wrong: 1})
     with pytest.raises(InputError, match=r"pad is -1.0; give a dict .*inputs"):
-        BlockLoader(ActionGenome(), pad=-1.0)
+        BlockLoader(source, pad=-1.0)
     others = {"epoch": "is neither", "options": "is neither"}  # of functions further in
     for wrong, right in {"batch_size": "batch_slots", "shuffle": "set_epoch", **others}.items():
         with pytest.raises(InputError, match=f"'{wrong}' .*{right}"):
-            BlockLoader(ActionGenome(), **{wrong: 1})
+            BlockLoader(source, **{wrong: 1})
 
 
 def fingerprints(batches) -> list[list]:

@@ -1,10 +1,18 @@
-"""The library under DDP: ranks from the process group, one plan, one loss, one result."""
+"""Ranks from the process group: one plan, one result, and the gradient of sequences alone.
+
+The gradient is that of DDP and of torch's sharding engines.
+"""
+
+from itertools import chain, permutations, product
 
 import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
@@ -16,12 +24,14 @@ from bload import (
     StreamLoader,
     from_dataset,
     mean_loss,
+    spread_rows,
     unpack,
 )
+from bload.batch.spread import transfers
 from tests.several_ranks import start_ranks
 
-LENGTHS = [3, 5, 2, 9, 1, 4, 9]
-CLASSES = 4
+LENGTHS = [3, 5, 2, 9, 1, 4, 9, 7, 6, 8, 4]
+"""Seven blocks of 9, so that the last step of two and of four ranks has a filler."""
 
 
 @pytest.fixture(scope="module", params=[1, 2, 3])
@@ -31,63 +41,120 @@ def ranks(request, tmp_path_factory):
 
 
 def source():
-    generator = torch.Generator().manual_seed(0)
-    sequences = [torch.randn(n, 6, generator=generator, dtype=torch.float64) for n in LENGTHS]
-    labels = [torch.randint(CLASSES, (n,), generator=generator) for n in LENGTHS]
-    return from_dataset(list(zip(sequences, labels, strict=True)), LENGTHS)
+    """Frames of 6 features; some have no label."""
+    torch.manual_seed(0)
+    items = [(torch.randn(n, 6).double(), torch.randint(4, (n,))) for n in LENGTHS]
+    for _, labels in items:
+        labels[::3] = -100
+    return from_dataset(items, LENGTHS)
 
 
-def network():
-    torch.manual_seed(1)
-    return nn.Linear(6, CLASSES).double()
+class Network(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(1)
+        self.up, self.down = nn.Linear(6, 8).double(), nn.Linear(8, 8).double()
+        self.gru = nn.GRU(8, 8, batch_first=True).double()
+        self.head = nn.Linear(8, 4).double()
+
+    def forward(self, batch):
+        values_BT = self.down(self.up(batch.inputs_BT).relu())
+        return self.head(batch.from_packed(self.gru(batch.to_packed(values_BT))[0]))
+
+    def alone(self, frames):
+        return self.head(self.gru(self.down(self.up(frames).relu())[None])[0][0])
 
 
-def gradient(ranks, micro_batches):
-    """The gradient of the first step of all frames, in `micro_batches` per rank."""
-    model = network()
-    parallel = DistributedDataParallel(model)
-    slots = 10 * -(-5 // ranks.world_size)  # five blocks of 10, so the last rank has fillers
-    (batch,) = BlockLoader(source(), t_max=10, batch_slots=slots)
-    count = int(batch.valid_BT.sum())
-    losses = []
-    for part in range(micro_batches):
-        rows = slice(part, None, micro_batches)
-        logits_BT = parallel(batch.inputs_BT[rows])
-        labels_BT = batch.targets_BT[rows]
-        loss_sum = cross_entropy(logits_BT.flatten(0, 1), labels_BT.flatten(), reduction="sum")
-        loss = mean_loss(loss_sum, batch)
-        loss.backward()
-        losses.append(float(loss.detach()))
-    return [p.grad.numpy().copy() for p in model.parameters()], sum(losses), count
+def sharded(ranks, way):
+    """The network under an engine, and the group of the ranks that share the data."""
+    model, size = Network(), ranks.world_size
+    if way == "ddp":
+        return DistributedDataParallel(model), None
+    if way == "dp and tp":
+        mesh = init_device_mesh("cpu", (size // 2, 2), mesh_dim_names=("dp", "tp"))
+        parallelize_module(model, mesh["tp"], {"up": ColwiseParallel(), "down": RowwiseParallel()})
+        return fully_shard(model, mesh=mesh["dp"]), mesh["dp"].get_group()
+    mesh = init_device_mesh("cpu", (2, size // 2), mesh_dim_names=("replicate", "shard"))
+    mesh = mesh if way == "hybrid" else init_device_mesh("cpu", (size,))
+    for layer in model.children() if way == "by layer" else ():
+        fully_shard(layer, mesh=mesh)
+    return fully_shard(model, mesh=mesh), None
+
+
+def trained(ranks, way, micro_batches, with_count, with_scaler):
+    """By step: the sequences of all ranks, their fillers, and the gradient."""
+    model, group = sharded(ranks, way)
+    loader = BlockLoader(source(), t_max=9, micro_batches=micro_batches, process_group=group)
+    optimiser = torch.optim.SGD(model.parameters())
+    scaler = torch.amp.GradScaler("cpu", enabled=with_scaler)
+    steps = []
+    for batches in loader.by_step():
+        counts = sum((batch.targets_BT != -100).sum() for batch in batches) if with_count else None
+        for batch in batches:
+            if way != "ddp":
+                model.set_requires_gradient_sync(batch.ends_step)
+            sums = cross_entropy(model(batch).mT, batch.targets_BT, reduction="sum")
+            scaler.scale(mean_loss(sums, batches, counts, group)).backward()
+        scaler.unscale_(optimiser)
+        grads = [parameter.grad for parameter in model.parameters()]
+        gradient = [getattr(grad, "full_tensor", grad.clone)().numpy() for grad in grads]
+        optimiser.zero_grad()
+        scaler.update()
+        sequences = [batch.segments.sequence_S.tolist() for batch in batches]
+        on_all_ranks = [None] * dist.get_world_size(group)
+        dist.all_gather_object(on_all_ranks, sequences, group)
+        steps.append(([*chain.from_iterable(on_all_ranks)], gradient))
+    return steps
+
+
+def alone(sequences, with_count):
+    """The gradient of the mean over the sequences, one after another."""
+    model, items = Network(), source().dataset
+    logits = torch.cat([model.alone(items[s][0]) for s in sequences])
+    labels = torch.cat([items[s][1] for s in sequences])
+    loss_sum = cross_entropy(logits, labels, reduction="sum")
+    (loss_sum / ((labels != -100).sum() if with_count else len(labels))).backward()
+    return [parameter.grad.numpy() for parameter in model.parameters()]
 
 
 @pytest.mark.dist
-def test_the_gradient_and_the_loss_are_those_of_the_global_mean(ranks):
-    model, data = network(), source()
-    items = [data.dataset[s] for s in range(len(LENGTHS))]
-    logits = model(torch.cat([frames for frames, _ in items]))
-    wanted = cross_entropy(logits, torch.cat([labels for _, labels in items]))
-    wanted.backward()
-    for micro_batches in (1, 2):
-        results = ranks.run(gradient, micro_batches)
-        for gradients, _, _ in results:
-            for one, parameter in zip(gradients, model.parameters(), strict=True):
-                np.testing.assert_allclose(one, parameter.grad.numpy(), rtol=1e-12, atol=1e-15)
-        assert np.mean([loss for _, loss, _ in results]) == pytest.approx(float(wanted.detach()))
-    counts = [count for _, _, count in results]
-    assert sum(counts) == sum(LENGTHS)
-    assert len(counts) < 3 or len({*counts}) > 1  # the mean of means would be another
+@pytest.mark.parametrize(
+    ("way", "ranks"),
+    [
+        *product(["ddp"], [1, 2, 3]),
+        *product(["whole", "by layer", "hybrid", "dp and tp"], [2, 4]),
+    ],
+    indirect=["ranks"],
+)
+@pytest.mark.parametrize(
+    ("micro_batches", "with_count", "with_scaler"),
+    [(1, False, False), (2, False, False), (1, True, False), (2, True, True)],
+)
+def test_each_gradient_is_that_of_the_sequences_alone(
+    ranks, way, micro_batches, with_count, with_scaler
+):
+    if way != "ddp":
+        pytest.importorskip("torch", minversion="2.11")  # 2.6 shards on GPUs alone
+    everywhere = ranks.run(trained, way, micro_batches, with_count, with_scaler)
+    steps = everywhere[0]
+    seen = sorted(s for batches, _ in steps for batch in batches for s in batch)
+    assert seen == [*range(len(LENGTHS))]
+    assert [] in steps[-1][0] or len(steps[-1][0]) == 1
+    for step, (batches, _) in enumerate(steps):
+        wanted = alone([*chain.from_iterable(batches)], with_count)
+        for rank in everywhere:
+            for found, gradient in zip(rank[step][1], wanted, strict=True):
+                np.testing.assert_allclose(found, gradient, rtol=1e-10, atol=1e-14)
 
 
 def test_a_mean_over_no_frame_is_zero():
-    model = network()
-    logits = model(torch.zeros(3, 6, dtype=torch.float64))
+    logits = torch.zeros(3, 4, requires_grad=True)
     empty = cross_entropy(logits, torch.full((3,), -100), reduction="sum")
     (batch,) = BlockLoader(source(), t_max=10, batch_slots=10**3)
     loss = mean_loss(empty, batch, 0)
     loss.backward()
     assert float(loss.detach()) == 0
-    assert not model.weight.grad.any()
+    assert not logits.grad.any()
 
 
 def test_a_mean_takes_single_numbers():
@@ -137,31 +204,12 @@ def test_targets_per_sequence_want_their_count():
     assert mean_loss(torch.ones(()), batch, len(batch.segments)) == 0.5
 
 
-def sequences_of(ranks):
-    """The sequences that this rank trains in each of some epochs, and its steps."""
-    loader, epochs = BlockLoader(source(), t_max=10, seed=3), []
-    assert (loader.sampler.rank, loader.sampler.world_size) == (ranks.rank, ranks.world_size)
-    for epoch in range(8):
-        loader.sampler.sampler.set_epoch(epoch)  # as Lightning and Accelerate do
-        epochs.append(([s for b in loader for s in b.segments.sequence_S.tolist()], len(loader)))
-    return epochs
-
-
-@pytest.mark.dist
-def test_the_process_group_says_which_rank_this_is(ranks):
-    results = ranks.run(sequences_of)
-    for epoch in zip(*results, strict=True):
-        assert sorted(s for some, _ in epoch for s in some) == [*range(len(LENGTHS))]
-        assert len({steps for _, steps in epoch}) == 1
-    assert len({tuple(some) for some, _ in results[0]}) > 1
-
-
 def within_group(ranks):
     """What each rank of two groups (even, odd) trains, and the value of a loss of 1 a frame."""
     parities = range(min(2, ranks.world_size))
     groups = [dist.new_group([*range(parity, ranks.world_size, 2)]) for parity in parities]
     group = groups[ranks.rank % 2]
-    loader = BlockLoader(source(), t_max=10, batch_slots=50, process_group=group)
+    loader = BlockLoader(source(), t_max=10, batch_slots=80, process_group=group)
     (batch,) = loader
     frames = batch.valid_BT.sum()
     loss = mean_loss(frames.double(), batch, frames, group)
@@ -222,7 +270,7 @@ def test_ranks_that_disagree_all_end_with_the_same_sentence(ranks):
     if ranks.world_size > 1:
         last = ranks.world_size - 1
         for kind, words in (
-            ("lengths", ("frames is 33 on rank 0", f"34 on rank {last}")),
+            ("lengths", (f"frames is {sum(LENGTHS)} on", f"{sum(LENGTHS) + 1} on rank {last}")),
             ("epoch", ("epoch is 1 on rank 0", "2 on rank 1")),
             ("step", ("step is 1 on rank 0", "0 on rank 1")),
             ("packer", ("plan is [",)),
@@ -231,7 +279,7 @@ def test_ranks_that_disagree_all_end_with_the_same_sentence(ranks):
             ({"batch_slots": (20, 10), "micro_batches": (1, 2)}, ("micro_batches is 1 on",)),
             ({"pad": ({}, {"targets": 1.0})}, ("pad is {} on rank 0",)),
             ({"balance": ("queue", "none")}, ("balance is queue on rank 0 and None on",)),
-            ({"names": ([*"abcdefg"], [*"gfedcba"])}, ("names digest is",)),
+            ({"names": ([*"abcdefghijk"], [*"kjihgfedcba"])}, ("names digest is",)),
         ):
             (sentence,) = {*ranks.run(refused, kind)}
             assert all(word in sentence for word in words), sentence
@@ -293,3 +341,49 @@ def test_outputs_of_all_ranks_come_back_by_sequence(ranks):
         assert len(seen[sequence]) == first
         seen[sequence] += values
     assert seen == {s: [s * 100.0 + p for p in range(n)] for s, n in enumerate(LENGTHS)}
+
+
+ROWS = [7, 0, 2]
+
+
+def encode(rank, ranks):
+    """Outputs and gradients of this rank's rows, those of the encoder, and the rows it computed."""
+    draw = torch.Generator().manual_seed(rank)
+    rows_I = torch.randn(ROWS[rank], 4, generator=draw, dtype=torch.float64, requires_grad=True)
+    torch.manual_seed(0)
+    encoder, computed = nn.Linear(4, 3).double(), rows_I
+    outputs_I = encoder(rows_I)
+    if ranks:
+        spread = spread_rows(len(rows_I))
+        computed = spread.away(rows_I)
+        outputs_I = spread.home(encoder(computed).T, dim=1).T
+    outputs_I.sin().sum().backward()
+    return outputs_I.detach(), rows_I.grad, encoder.weight.grad, len(computed)
+
+
+def on_a_rank(ranks):
+    return encode(ranks.rank, ranks)
+
+
+@pytest.mark.dist
+def test_two_ranks_share_rows_and_give_what_each_gives_alone(two_ranks):
+    results = two_ranks.run(on_a_rank)
+    alone = [encode(rank, None) for rank in range(2)]
+    for result, expected in zip(results, alone, strict=True):
+        torch.testing.assert_close(result[:2], expected[:2])
+    torch.testing.assert_close(*(sum(one[2] for one in some) for some in (results, alone)))
+    assert sorted(one[3] for one in results) == [3, 4]
+
+
+def test_transfers_leave_all_ranks_as_many_and_move_the_fewest():
+    rng = np.random.default_rng(0)
+    for ranks in (1, 2, 3, 5):
+        for _ in range(30):
+            have_R = rng.integers(0, 9, size=ranks)
+            given_RR = transfers(have_R)
+            assert (given_RR >= 0).all()
+            assert (given_RR.sum(axis=1) == have_R).all()
+            assert np.ptp(given_RR.sum(axis=0)) <= 1
+            moved = given_RR.sum() - given_RR.trace()
+            ends = permutations(given_RR.sum(axis=0))
+            assert moved == min(np.maximum(have_R - want_R, 0).sum() for want_R in ends)

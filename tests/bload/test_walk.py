@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_leaves
 
-from bload import BlockSampler, InputError, WalkOrder, walk
+from bload import BlockSampler, InputError, WalkOrder, from_dataset, walk
 from tests.bload.conftest import batch_of
 
 
@@ -47,29 +47,22 @@ class Nested(nn.Module):
         return outputs, {"units": (fast, [slow, square * 0.5]), "age": age}
 
 
-class Inputs:
-    """Random inputs; the target of a frame is its weight in the loss."""
-
-    lengths = (5, 1, 3, 7, 2, 4, 4, 1)
-
-    def __init__(self):
-        torch.manual_seed(1)
-        self.values = [torch.randn(n, 3, dtype=torch.float64) for n in self.lengths]
-        self.weights = [torch.randn(n, 1, dtype=torch.float64) for n in self.lengths]
-
-    def read(self, sequence, first, length):
-        part = slice(first, first + length)
-        return self.values[sequence][part], list(self.weights[sequence][part])
+LENGTHS = (5, 1, 3, 7, 2, 4, 4, 1)
 
 
-SEQUENCES = range(len(Inputs.lengths))
+def inputs_and_weights():
+    """Random inputs of each sequence; the target of a frame is its weight in the loss."""
+    torch.manual_seed(1)
+    return [(torch.randn(n, 3).double(), torch.randn(n, 1).double()) for n in LENGTHS]
+
+
 BOTH = pytest.mark.parametrize("order", ["segments", "slots"])
 
 
 def one_batch():
     """All the sequences in one batch of packed blocks, and a filler at the end."""
-    source = Inputs()
-    (blocks,) = BlockSampler(source.lengths, batch_slots=40, t_max=10, seed=39)
+    source = from_dataset(inputs_and_weights(), LENGTHS)
+    (blocks,) = BlockSampler(LENGTHS, batch_slots=40, t_max=10, seed=39)
     batch = batch_of(source, 4, blocks.step, blocks)
     assert batch.start_BT.sum(1).tolist() == [4, 3, 1, 0]
     return batch
@@ -77,10 +70,10 @@ def one_batch():
 
 def alone(part):
     """Outputs of each sequence on its own, the gradients of the parameters and of the inputs."""
-    source = Inputs()
-    inputs = [values.clone().requires_grad_() for values in source.values]
+    inputs, weights = zip(*inputs_and_weights(), strict=True)
+    inputs = [values.clone().requires_grad_() for values in inputs]
     outputs, loss = [], 0
-    for x, weight in zip(inputs, source.weights, strict=True):
+    for x, weight in zip(inputs, weights, strict=True):
         state, steps = part.init_state(x[:1]), []
         for t in range(len(x)):
             output, state = part.step(x[t : t + 1], state)
@@ -97,11 +90,11 @@ def test_a_block_equals_its_sequences_alone(order):
     part, batch = Nested(), one_batch()
     inputs_BT = batch.inputs_BT.clone().requires_grad_()
     outputs_BT, _ = walk(part, inputs_BT, batch.start_BT, order=order)
-    loss = (outputs_BT[batch.valid_BT] * torch.stack(batch.targets)).sum()
+    loss = (outputs_BT * batch.targets_BT).sum()
     *gradients, gradient_BT = torch.autograd.grad(loss, [*part.parameters(), inputs_BT])
     outputs, expected_gradients, expected_input_gradients = alone(part)
     close = {"rtol": 1e-11, "atol": 1e-11}
-    for s in SEQUENCES:
+    for s in range(len(LENGTHS)):
         here_BT = batch.sequence_BT == s
         torch.testing.assert_close(outputs_BT[here_BT], outputs[s], **close)
         torch.testing.assert_close(gradient_BT[here_BT], expected_input_gradients[s], **close)

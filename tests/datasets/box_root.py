@@ -1,6 +1,7 @@
 """A root whose frames are black but for one white object: what boxes say can be looked at."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -33,7 +34,7 @@ def write_box_root(root: Path, videos: dict[str, tuple[tuple[int, int], list[Box
     return root
 
 
-def open_root(root: Path, split: str, size_hw: tuple[int, int], **keys: float) -> VideoSource:
+def open_root(root: Path, split: str, size_hw: tuple[int, int], **keys: Any) -> VideoSource:
     """Open a split of any root in Action Genome's files, on a canvas of this size."""
     return build_source(DatasetConfig("action_genome", root, [*size_hw], **keys), split)
 

@@ -78,3 +78,4 @@ def test_boxes_at_and_beyond_the_border_leave_a_picture_and_keep_their_size():
     changed = Augmentation(flip=1.0)
     _, targets, _ = changed(FRAMES, [target(box=box)] * 6, reach(box), 0, 0)
     assert targets[0].person_box_4.tolist() == [-10, -3, 65, 44]
+    assert targets[0].object_boxes_M4[1].tolist() == [30, 12, 38, 20]

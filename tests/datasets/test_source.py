@@ -1,16 +1,21 @@
+"""From configs to sources, and what they hold."""
+
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 
 from bload.errors import InputError
 from datasets.annotations.read import KNOBS_FILE, PERSONS_FILE
+from datasets.build import saved_config
+from datasets.config import SyntheticConfig
 from datasets.source import VideoSource
 from datasets.synthetic.script import write_scripts
 from datasets.synthetic.world import SPLITS
 from tests.datasets.annotations.making import edit
 from tests.datasets.box_root import open_root, write_box_root
+from tests.datasets.conftest import SMALL
 
 
 def test_a_synthetic_root_reads_back_as_its_scripts_say(small_root, small_world):
@@ -60,3 +65,25 @@ def test_a_video_that_cannot_be_is_refused(small_root, tmp_path):
         wrong = replace(video, frames=(video.frames[0], replace(frame, **changes)))
         with pytest.raises(InputError, match=f"^{video.name} has {words}"):
             VideoSource(small_root, "test", [wrong], (64, 64))
+
+
+def test_a_real_config_reaches_the_source(small_root, tmp_path):
+    source = open_root(small_root, "test", (64, 32), cache=str(tmp_path / "cache"))
+    assert source.canvas_hw == (64, 32)
+    assert [*(tmp_path / "cache").glob("test00000.mp4-*.npy")]
+    with pytest.raises(InputError, match="filtersmall"):
+        open_root(small_root, "test", (64, 32), small_boxes="file")
+
+
+def test_saved_data_are_opened_where_they_are_and_never_made(small_root, tmp_path):
+    saved = asdict(SyntheticConfig("synthetic", str(small_root), [64, 64], **SMALL))
+    found = saved_config(saved, cache="there")
+    assert isinstance(found, SyntheticConfig)
+    assert (found.root, found.augment, found.cache) == (str(small_root), None, "there")
+    for change, says in (
+        ({"root": str(tmp_path)}, f"are not in {tmp_path}, and none are made .* root=ROOT"),
+        ({"dwelling": 3.0}, "another version: .*dwelling"),
+        ({"name": "mine"}, "dataset.name is 'mine'; choose action_genome"),
+    ):
+        with pytest.raises(InputError, match=says):
+            saved_config(saved | change)

@@ -17,12 +17,6 @@ MODULES = {
 }
 
 
-@pytest.fixture
-def batch():
-    source = from_dataset([torch.randn(count, 8) for count in (3, 2, 4)], length=len)
-    return next(iter(BlockLoader(source, t_max=5, batch_slots=10)))
-
-
 @pytest.mark.parametrize(("name", "model"), MODULES.items(), ids=MODULES)
 def test_a_module_is_called_in_the_form_that_it_obeys(name, model, batch):
     assert find_form(model, batch) == name

@@ -17,7 +17,7 @@ def random_annotations(rng: np.random.Generator) -> tuple[dict, dict]:
         video = f"{'ABC'[index % 3]}{index}{rng.choice(['', '-x', '.y', ' z'])}.mp4"
         split = str(rng.choice(["train", "test"]))
         for number in 1 + rng.choice(200, size=int(rng.integers(1, 9)), replace=False):
-            name = f"{video}/{number:06d}.png"
+            name = f"{video}/{number:0{rng.integers(1, 8)}d}.png"
             objects[name] = random_entries(rng, split)
             for key, chance in ((name, 0.9), (f"{video}/{number + 500:06d}.png", 0.05)):
                 if rng.random() < chance:  # a frame may be in one of the files alone

@@ -1,4 +1,4 @@
-"""Annotations with faults: which are found, and that their frames and files are named."""
+"""Files of annotations: which is read, and faults, whose frames and files are named."""
 
 import re
 
@@ -109,3 +109,13 @@ def test_training_has_the_pairs_of_its_split_under_its_rule_and_none_without_its
     write_root(tmp_path, entries_of, persons(entries_of))
     (tmp_path / "annotations" / OBJECTS_FILE).rename(tmp_path / "annotations" / SMALL_BOXES_FILE)
     assert trained_pairs(tmp_path, "file") is not None
+
+
+def test_the_published_file_is_read_in_place_of_the_other_and_not_filtered_again(tmp_path):
+    entries_of = frames("A", [1, 2, 3, 4])
+    published = frames("A", [1, 2, 3], bbox=(0.0, 0.0, 5.0, 5.0))
+    write_root(tmp_path, entries_of, persons(entries_of))
+    write_root(tmp_path, published, persons(entries_of), SMALL_BOXES_FILE)
+    assert read_annotations(tmp_path, "train").remaining[-1].frames == 4
+    [video] = read_annotations(tmp_path, "train", small_boxes="file").videos
+    assert [f.object_boxes_M4.tolist() for f in video.frames] == [[[0, 0, 5, 5]]] * 3

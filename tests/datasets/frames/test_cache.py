@@ -14,12 +14,13 @@ from bload.errors import InputError
 from datasets.frames.cache import FrameCache
 from tests.datasets.box_root import open_root, write_box_root
 
-SIZES = {"A.mp4": (24, 40), "B.mp4": (40, 24), "C.mp4": (6, 8), "D.mp4": (24, 40)}
+SIZES = {"A.mp4": (24, 40), "B.mp4": (40, 24), "C.mp4": (6, 8)}
+SIZES |= {"D.mp4": (15, 40), "E.mp4": (1, 40), "F.mp4": (40, 1)}
 LENGTH = 5
 
 
 class Made:
-    """A root of videos of three sizes, whose frames all differ, and the place of their cache."""
+    """A root of videos of several sizes, whose frames all differ, and the place of their cache."""
 
     def __init__(self, scratch):
         boxes = [(x, 0, x + 3, 4) for x in range(LENGTH)]
@@ -44,7 +45,7 @@ def made(tmp_path):
 def test_cached_frames_are_the_decoded_ones_resized_and_small_ones_do_not_grow(made):
     cache = made.open()
     sizes = [cache.stored_size(size_hw) for size_hw in SIZES.values()]
-    assert sizes == [(7, 12), (12, 7), (6, 8), (7, 12)]
+    assert sizes == [(7, 12), (12, 7), (6, 8), (5, 12), (1, 12), (12, 1)]  # 4.5 rounds up
     for decoded_T3hw, cached_T3hw, size_hw in zip(
         made.read(made.files), made.read(cache), sizes, strict=True
     ):
